@@ -1322,6 +1322,13 @@ typedef struct lwmq_reader_options {
   const char *task;      /* the task of which this reader is an attempt, whatever name it reads under; NULL: none */
   uint64_t attempt;      /* with task: which attempt. An attempt that needs a batch which was released gets
                             LWMQ_E_SUPERSEDED while another attempt at the task reads, else LWMQ_E_DATA_LOSS */
+  const char *job;       /* not NULL: reads what the tasks `tasks` of this job have committed with LWMQ_DELIVERY_TASK in
+                            epoch `epoch`, of the partitions of `ranges`, and then ends. The numbers of the ranges are
+                            not looked at. LWMQ_E_DATA_LOSS: one of the tasks has not committed at this endpoint */
+  uint64_t epoch;
+  const uint32_t *tasks; /* with job: task_count of them, up to 65,536 */
+  uint32_t task_count;
+  uint32_t reserved;
 } lwmq_reader_options;
 
 lwmq_status lwmq_reader_open(const char *address, const lwmq_reader_options *options,

@@ -5,7 +5,7 @@
 
 namespace lwmq {
 
-inline constexpr std::uint32_t kProtocolVersion = 11;  // of the wire and of shared memory, together
+inline constexpr std::uint32_t kProtocolVersion = 12;  // of the wire and of shared memory, together
 inline constexpr const char* kLibraryVersion = "0.1.0";
 
 inline constexpr std::uint64_t kKiB = 1024;

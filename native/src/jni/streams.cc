@@ -245,18 +245,24 @@ JNI_METHOD(void, jobClose)(JNIEnv* env, jclass, jlong job) {
 JNI_METHOD(jlong, readerOpen)
 (JNIEnv* env, jclass, jbyteArray address, jint role, jint acknowledge, jboolean follow, jint writers,
  jint timeout_ms, jint credit, jbyteArray name, jbyteArray generation, jboolean keep_mapped,
- jlongArray ranges, jint stall_ms, jbyteArray task, jlong attempt) {
+ jlongArray ranges, jint stall_ms, jbyteArray task, jlong attempt, jbyteArray job, jlongArray tasks) {
   constexpr std::size_t kEach = 3;
   const Bytes uri(env, address);
   const Bytes reader_name(env, name);
   const Bytes task_name(env, task);
   const Bytes of_generation(env, generation);
+  const Bytes job_name(env, job);
   const Longs flat(env, ranges);
-  if (!check_memory(env, uri.ok() && reader_name.ok() && task_name.ok() && of_generation.ok() && flat.ok()))
+  const Longs numbers(env, tasks);
+  if (!check_memory(env, uri.ok() && reader_name.ok() && task_name.ok() && of_generation.ok() && flat.ok() &&
+                             job_name.ok() && numbers.ok())) {
     return 0;
+  }
   const std::size_t count = flat.size() / kEach;
   std::unique_ptr<lwmq_range[]> list(new (std::nothrow) lwmq_range[count + 1]);
-  if (!check_memory(env, list != nullptr)) return 0;
+  std::unique_ptr<std::uint32_t[]> task_list(new (std::nothrow) std::uint32_t[numbers.size() + 1]);
+  if (!check_memory(env, list != nullptr && task_list != nullptr)) return 0;
+  for (std::size_t i = 0; i < numbers.size(); i++) task_list[i] = static_cast<std::uint32_t>(numbers[i]);
   for (std::size_t i = 0; i < count; i++) {
     list[i].partition = static_cast<std::uint32_t>(flat[kEach * i]);
     list[i].reserved = 0;
@@ -278,6 +284,9 @@ JNI_METHOD(jlong, readerOpen)
   options.stall_ms = static_cast<std::uint32_t>(stall_ms);
   options.task = task_name.text();
   options.attempt = static_cast<std::uint64_t>(attempt);
+  options.job = job_name.text();
+  options.tasks = task_list.get();
+  options.task_count = static_cast<std::uint32_t>(numbers.size());
   lwmq_reader* reader = nullptr;
   if (!check(env, lwmq_reader_open(uri.text(), &options, &reader))) return 0;
   return address_of(reader);

@@ -336,6 +336,14 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
     return fail(LWMQ_E_INVALID, "%s: %u ranges; up to %u are possible", address, options.range_count,
                 kRangesMax);
   }
+  if (options.job != nullptr) {
+    const Status job = check_name(address, "job", options.job);
+    if (job != LWMQ_OK) return job;
+    if (options.task_count > kTaskCommitsMax || (options.task_count > 0 && options.tasks == nullptr)) {
+      return fail(LWMQ_E_INVALID, "%s: %u tasks of a job; up to %u are possible", address, options.task_count,
+                  kTaskCommitsMax);
+    }
+  }
   const Deadline deadline(options.timeout_ms);
   auto reader = std::make_unique<lwmq_reader>();
   reader->follows = options.follow != 0;
@@ -354,6 +362,11 @@ Status open_reader(const char* address, const lwmq_reader_options& options,
     letter.generation.assign(reinterpret_cast<const char*>(options.generation), 16);
   for (std::uint32_t i = 0; i < options.range_count; ++i) {
     letter.ranges.push_back({options.ranges[i].partition, options.ranges[i].start, options.ranges[i].end});
+  }
+  if (options.job != nullptr) {
+    letter.job = options.job;
+    letter.epoch = options.epoch;
+    for (std::uint32_t i = 0; i < options.task_count; ++i) letter.tasks.push_back({options.tasks[i]});
   }
   Status status = LWMQ_OK;
   wire::Opened answer;

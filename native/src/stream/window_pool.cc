@@ -188,7 +188,9 @@ Status WindowPool::grow(std::uint64_t bytes, std::uint64_t limit_bytes, std::int
   if (window_bytes_ + size > limit) size = align_up(bytes, 4096);
   if (window_bytes_ + size > align_up(limit, 4096)) return LWMQ_E_FULL;
   Segment segment;
-  const Status status = make_window(size, align_up(limit, 4096) - window_bytes_, &segment.window);
+  Status status = make_window(size, align_up(limit, 4096) - window_bytes_, &segment.window);
+  if (status == LWMQ_E_NO_MEMORY && size > bytes)  // there is room for this block, perhaps
+    status = make_window(align_up(bytes, 4096), align_up(limit, 4096) - window_bytes_, &segment.window);
   if (status != LWMQ_OK) return status;
   window_bytes_ += segment.window.bytes();
   *out_new_window = static_cast<std::int64_t>(segments_.size());

@@ -183,6 +183,14 @@ struct RangeField {
   }
 };
 
+struct TaskNumber {
+  std::uint32_t task = 0;
+  template <typename V>
+  void visit(V& v) {
+    v.number(task);
+  }
+};
+
 struct OpenReader {
   std::uint32_t acknowledge = 0, follow = 0, writers = 1, credit = 8;
   std::uint32_t named = 0;  // 1: another reader may go on under `name`; 0: it is made up
@@ -191,6 +199,10 @@ struct OpenReader {
   std::string task;                // empty: no attempt at anything
   std::string generation;          // empty or 16 bytes
   std::vector<RangeField> ranges;  // empty: all
+  // What these tasks of `job` have committed in epoch `epoch`, and nothing else. Without a job: everything.
+  std::string job;
+  std::uint64_t epoch = 0;
+  std::vector<TaskNumber> tasks;
 
   template <typename V>
   void visit(V& v) {
@@ -198,6 +210,7 @@ struct OpenReader {
     v.number(attempt);
     v.text(name, kNameBytesMax), v.text(task, kNameBytesMax), v.text(generation, 16);
     v.list(ranges, kRangesMax);
+    v.text(job, kNameBytesMax), v.number(epoch), v.list(tasks, kTaskCommitsMax);
   }
 };
 

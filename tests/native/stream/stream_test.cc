@@ -408,6 +408,51 @@ TEST_P(Stream, ATaskCommitsAllItsPartitionsTogether) {
   lwmq_endpoint_close(endpoint, 1000);
 }
 
+// rows: P30
+TEST_P(Stream, AReaderOfTasksGetsWhatTheyHaveCommittedAndTheEnd) {
+  lwmq_endpoint* endpoint = nullptr;
+  ASSERT_EQ(lwmq_endpoint_open(address_.c_str(), &endpoint), LWMQ_OK) << lwmq_last_error();
+  lwmq_writer_options options = in_job("job-that-is-read-by-tasks", LWMQ_DELIVERY_TASK);
+  options.partitions = 2;
+  options.retain = LWMQ_RETAIN_ALL;
+  lwmq_job* job = open_job(options);
+  for (options.task = 0; options.task < 4; ++options.task) {  // the last one does not commit
+    lwmq_writer* writer = open_writer(options);
+    for (std::uint32_t i = 0; i < 3; ++i) ASSERT_EQ(write(writer, 10 * options.task + i, i % 2), LWMQ_OK);
+    lwmq_commit_result result{};
+    result.size = sizeof result;
+    if (options.task < 3) {
+      EXPECT_EQ(lwmq_writer_commit(writer, 60000, &result), LWMQ_OK) << lwmq_last_error();
+    }
+    lwmq_writer_abort(writer, "enough");
+    lwmq_writer_destroy(writer);
+  }
+  const auto read = [&](std::vector<std::uint32_t> tasks, std::vector<std::uint32_t> partitions = {0, 1}) {
+    std::vector<lwmq_range> ranges;
+    for (const std::uint32_t p : partitions) ranges.push_back({p, 0, LWMQ_SEQ_EARLIEST, LWMQ_SEQ_END});
+    lwmq_reader_options of_tasks{};
+    of_tasks.job = options.job;
+    of_tasks.tasks = tasks.data(), of_tasks.task_count = static_cast<std::uint32_t>(tasks.size());
+    of_tasks.ranges = ranges.data(), of_tasks.range_count = static_cast<std::uint32_t>(ranges.size());
+    lwmq_reader* reader = open_reader(of_tasks);
+    const Read result = read_all(reader);
+    lwmq_reader_close(reader, 1000);
+    return result;
+  };
+  using Numbers = std::vector<std::uint64_t>;
+  const auto [end, lost] = std::pair(LWMQ_E_END, LWMQ_E_DATA_LOSS);
+  EXPECT_EQ(read({0, 1, 2}).numbers, (Numbers{0, 1, 2, 10, 11, 12, 20, 21, 22}));
+  EXPECT_EQ(read({2, 0}, {0}).numbers, (Numbers{0, 2, 20, 22}));
+  EXPECT_EQ(read({1}, {1}).numbers, Numbers{11});
+  EXPECT_EQ(read({1}, {1}).status, end) << "the job goes on, and the reader ends";
+  EXPECT_EQ(read({}).status, end);
+  EXPECT_EQ(read({0, 3}).status, lost);
+  EXPECT_NE(std::strstr(lwmq_last_error(), "task 3 of job"), nullptr) << lwmq_last_error();
+  EXPECT_EQ(read({7}, {1}).status, lost) << "an unknown task is no empty one";
+  EXPECT_EQ(lwmq_job_close(job), LWMQ_OK) << lwmq_last_error();
+  lwmq_endpoint_close(endpoint, 1000);
+}
+
 // A task that commits nothing before its end: its reader cannot give it any room.
 TEST_P(Stream, AStagedBatchOfAnySizeThatFitsTheWindowNeverWaitsForTheTasksOwnCommit) {
   lwmq_endpoint* endpoint = nullptr;

@@ -40,6 +40,7 @@ OpenReader open_reader() {
   letter.named = 1, letter.name = "q";
   letter.task = "t", letter.attempt = 7;
   letter.ranges.push_back({2, LWMQ_SEQ_EARLIEST, LWMQ_SEQ_END});
+  letter.job = "m", letter.epoch = 3, letter.tasks = {{4}};
   return letter;
 }
 
@@ -116,6 +117,9 @@ TEST(StreamMessages, ReadsBackWhatItWrote) {
   EXPECT_EQ(reader.task, "t");
   EXPECT_EQ(reader.attempt, 7u);
   EXPECT_EQ(reader.ranges.at(0).end, LWMQ_SEQ_END);
+  EXPECT_EQ(reader.job, "m");
+  EXPECT_EQ(reader.epoch, 3u);
+  EXPECT_EQ(reader.tasks.at(0).task, 4u);
 }
 
 TEST(StreamMessages, RefusesALetterThatIsCutOrContinued) {

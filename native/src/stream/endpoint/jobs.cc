@@ -155,6 +155,34 @@ Status Jobs::commit_job(Job& job, const wire::CommitJob& letter) {
   return LWMQ_OK;
 }
 
+Status Jobs::committed_ranges(const wire::OpenReader& asked, const std::set<std::uint32_t>& partitions,
+                              std::vector<wire::RangeField>* out_ranges) const {
+  const std::shared_ptr<Job> job = find(asked.job);
+  if (!job) return fail(LWMQ_E_DATA_LOSS, "job %s is not known here", asked.job.c_str());
+  for (const wire::TaskNumber& one : asked.tasks) {
+    const auto found = job->committed.find({asked.epoch, one.task});
+    if (found == job->committed.end()) {
+      return fail(LWMQ_E_DATA_LOSS, "task %u of job %s has not committed in epoch %" PRIu64, one.task,
+                  asked.job.c_str(), asked.epoch);
+    }
+    for (const wire::CommittedField& range : found->second.result.ranges) {
+      if (range.start < range.end && partitions.contains(range.partition))
+        out_ranges->push_back({range.partition, range.start, range.end});
+    }
+  }
+  // Tasks that follow each other become one range: a reader looks at each of its ranges for every batch.
+  std::ranges::sort(*out_ranges, {}, [](const auto& r) { return std::pair(r.partition, r.start); });
+  std::vector<wire::RangeField> merged;
+  for (const wire::RangeField& range : *out_ranges) {  // a task that is named twice is read once
+    if (!merged.empty() && merged.back().partition == range.partition && merged.back().end >= range.start)
+      merged.back().end = range.end;
+    else
+      merged.push_back(range);
+  }
+  *out_ranges = std::move(merged);
+  return LWMQ_OK;
+}
+
 void Jobs::close(Job& job) {
   if (job.over) return;
   retire(job);

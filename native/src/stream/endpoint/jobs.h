@@ -63,6 +63,10 @@ class Jobs {
   // Every commit that the driver counts on must be here; then the batches that waited for the job become
   // visible, in the order of its tasks. LWMQ_E_DATA_LOSS with a text: nothing was committed.
   Status commit_job(Job& job, const wire::CommitJob& letter);
+  // The ranges of `partitions` that the tasks of `asked` have committed, by partition and number.
+  // LWMQ_E_DATA_LOSS with a text: one of them has not committed.
+  Status committed_ranges(const wire::OpenReader& asked, const std::set<std::uint32_t>& partitions,
+                          std::vector<wire::RangeField>* out_ranges) const;
   void close(Job& job);
   void abort(Job& job, const std::string& reason);
 

@@ -1,6 +1,7 @@
 #include "stream/endpoint/readers.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/yield_point.h"
@@ -83,6 +84,13 @@ void Readers::declare_to(Client& c) {
   std::vector<wire::RangeField> asked = reader.options.ranges;
   if (asked.empty()) {
     for (std::uint32_t p = 0; p < log_.size(); ++p) asked.push_back({p, LWMQ_SEQ_EARLIEST, LWMQ_SEQ_END});
+  }
+  if (!reader.options.job.empty()) {
+    std::set<std::uint32_t> partitions;
+    for (const auto& range : asked) partitions.insert(range.partition);
+    asked.clear();
+    if (jobs_.committed_ranges(reader.options, partitions, &asked) != LWMQ_OK)
+      return fail_reader(c, LWMQ_E_DATA_LOSS, last_error());
   }
   std::uint64_t oldest = log_.figures().arrived;
   for (const auto& range : asked) {
@@ -445,6 +453,7 @@ void Readers::remove(std::uint32_t partition, std::uint64_t seq, bool evicted) {
 }
 
 void Readers::sweep() {
+  if (log_.retain() == LWMQ_RETAIN_ALL) return;
   for (std::uint32_t p = 0; p < log_.size(); ++p) {
     std::vector<std::uint64_t> free;
     log_[p].for_each([&](std::uint64_t seq, const Entry& entry) {

@@ -192,11 +192,14 @@ final class Jni {
 
   // ---- reader -----------------------------------------------------------------------------------
 
-  /** {@code ranges}: partition, start, end of each, one after the other; null for everything. */
+  /**
+   * {@code ranges}: partition, start, end of each, one after the other; null for everything. {@code tasks}: of
+   * {@code job}, null where that is.
+   */
   static native long readerOpen(
       byte[] address, int role, int acknowledge, boolean follow, int writers, int timeoutMs, int credit,
       byte[] name, byte[] generation, boolean keepMapped, long[] ranges, int stallMs, byte[] task,
-      long attempt);
+      long attempt, byte[] job, long[] tasks);
 
   static native byte[] readerSchema(long reader, int timeoutMs);
 

@@ -24,6 +24,8 @@ public final class Reader implements AutoCloseable {
     byte[] generation = options.generation() == null ? null : Identity.unhex(options.generation());
     long[] ranges = flat(options.ranges());
     byte[] task = Jni.utf8(options.task());
+    byte[] job = Jni.utf8(options.job());
+    long[] tasks = options.tasks() == null ? null : options.tasks().stream().mapToLong(Long::longValue).toArray();
     return deadline.awaitInLongSlices(
         "opening a reader of " + address,
         slice -> new Reader(
@@ -31,7 +33,7 @@ public final class Reader implements AutoCloseable {
             Jni.readerOpen(
                 uri, options.role().ordinal(), options.settled() ? 1 : 0, options.follow(), options.writers(),
                 Math.max(1, slice), options.credit(), name, generation, options.keepMapped(), ranges,
-                options.stallMs(), task, options.attempt())));
+                options.stallMs(), task, options.attempt(), job, tasks)));
   }
 
   /** The schema; waits until a producer has declared it. */

@@ -17,7 +17,23 @@ import java.util.List;
  * @param task what the reader is an attempt at; null: nothing. An attempt that needs a batch which was released gets
  *     SUPERSEDED while another attempt at the task reads, else DATA_LOSS
  * @param attempt which one
+ * @param job not null: what {@code tasks} of this job have committed in the partitions of {@code ranges}, and then the end
+ * @param tasks of the job, by number; DATA_LOSS if one has not committed
  */
 public record ReaderOptions(
     Role role, boolean settled, boolean follow, int writers, int credit, String name, String generation,
-    boolean keepMapped, List<Range> ranges, int stallMs, String task, long attempt) {}
+    boolean keepMapped, List<Range> ranges, int stallMs, String task, long attempt, String job,
+    List<Long> tasks) {
+
+  /** All of a stream's options, without a job. */
+  public ReaderOptions(
+      Role role, boolean settled, boolean follow, int writers, int credit, String name, String generation,
+      boolean keepMapped, List<Range> ranges, int stallMs, String task, long attempt) {
+    this(role, settled, follow, writers, credit, name, generation, keepMapped, ranges, stallMs, task, attempt, null, null);
+  }
+
+  /** What {@code tasks} of {@code job} have committed in {@code ranges}, whose numbers are not looked at. */
+  public static ReaderOptions ofTasks(String name, List<Range> ranges, String job, List<Long> tasks) {
+    return new ReaderOptions(Role.CLIENT, false, false, 0, 0, name, null, true, ranges, 0, null, 0, job, tasks);
+  }
+}
