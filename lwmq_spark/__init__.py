@@ -3,7 +3,7 @@
 This module holds the public names and nothing else. Importing it loads neither the native library nor pyarrow
 nor pyspark; each name imports what it needs on first use.
 
-    Spark      session, configure, attach, publish, subscribe, error_of
+    Spark      session, configure, attach, exchange, publish, subscribe, error_of
     Arrow      open_writer, open_reader, Endpoint, progress
     Messages   Channel, Listener, SendQueue, Selector, Router, Requests, Replies, Message, Frame, Priority
     Errors     LwmqError and its tree (see `lwmq_spark.errors`)
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )
     from lwmq_spark.message import Frame, Message
     from lwmq_spark.meter import progress
+    from lwmq_spark.spark.exchange import exchange
     from lwmq_spark.spark.publish import PUBLISH_SCHEMA, publish, subscribe
     from lwmq_spark.spark.session import attach, configure, session
 
@@ -81,6 +82,7 @@ __all__ = [
     "attach",
     "configure",
     "error_of",
+    "exchange",
     "open_reader",
     "open_writer",
     "progress",
@@ -109,6 +111,7 @@ _LAZY = {
     "progress": "lwmq_spark.meter",
     "attach": "lwmq_spark.spark.session",
     "configure": "lwmq_spark.spark.session",
+    "exchange": "lwmq_spark.spark.exchange",
     "publish": "lwmq_spark.spark.publish",
     "session": "lwmq_spark.spark.session",
     "subscribe": "lwmq_spark.spark.publish",

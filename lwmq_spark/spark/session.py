@@ -27,17 +27,25 @@ from lwmq_spark.spark.interrupts import cancel_on_interrupt, tell_in_one_line
 from lwmq_spark.spark.jars import appended, jar
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 FORMAT = "lwmq"
 EXTENSIONS = "org.lwmq.spark.source.LwmqExtensions"
+MANAGER_KEY = "spark.shuffle.manager"
+MANAGER = "org.lwmq.spark.shuffle.LwmqShuffleManager"
+EXCHANGE_EXTENSIONS = "org.lwmq.spark.shuffle.ExchangeExtensions"
+PLUGIN = "org.lwmq.spark.plugin.LwmqPlugin"
 _ATTACHED = "spark.lwmq.attached"
 _FILE_DEFAULTS = "spark.lwmq.defaults."
 
 
-def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSession:
+def session(
+    app: str = "lwmq", master: str = "local[2]", *, exchange: bool = False, **conf: Any
+) -> SparkSession:
     """Returns a session with everything in place: a new one, or the running one after `attach`.
 
+    exchange: whether the rows of joins, aggregations, sorts and repartitions travel between Spark's stages as
+    Arrow batches in memory; see `lwmq.exchange`.
     conf: Spark settings, such as `**{"spark.sql.shuffle.partitions": 4}`. A session that already runs takes
     those that can still be set.
     VersionError, before Java starts: Spark, Java or the jar do not fit. ImportError: pyspark, or a package
@@ -55,7 +63,7 @@ def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSe
         if SparkContext._active_spark_context is None:
             builder = builder.appName(app).master(master)
             builder.config(map={key: _text(value) for key, value in conf.items()})
-            started = configure(builder).getOrCreate()
+            started = configure(builder, exchange=exchange).getOrCreate()
             cancel_on_interrupt()
             tell_in_one_line()
             return attach(started) if _jvm_lacks_jar() else started
@@ -64,17 +72,21 @@ def session(app: str = "lwmq", master: str = "local[2]", **conf: Any) -> SparkSe
         with _naming_the_extra():
             running = SparkSession.builder.getOrCreate()
     attach(running)
+    if exchange and _get(running, MANAGER_KEY) != MANAGER:
+        _say("a session already runs and cannot take exchange=True: stop it first")
     refused = [key for key, value in conf.items() if not _set(running, key, _text(value))]
     if refused:
         _say(f"a session already runs and cannot take {', '.join(refused)}: stop it first")
     return running
 
 
-def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
-    """`builder` with our jar, our extension and the conf file's defaults added to it. Returns it.
+def configure(builder: SparkSession.Builder, *, exchange: bool = False) -> SparkSession.Builder:
+    """`builder` with our jar, our extension, our plugin and the conf file's defaults added to it. Returns it.
 
+    exchange: see `session`.
     What the user has set in the builder, in spark-defaults.conf or in PYSPARK_SUBMIT_ARGS stays: lists are
-    appended to, single values are kept. LwmqError: the builder is for a remote session. VersionError: Spark,
+    appended to, single values are kept. LwmqError: the builder is for a remote session, or `exchange` is
+    asked for and the user has set another shuffle manager. VersionError: Spark,
     Java or the jar do not fit. ImportError: pyspark is missing.
     """
     _need_pyspark()
@@ -88,8 +100,16 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     builder.config("spark.jars", appended(theirs.get("spark.jars"), str(jar())))
     if _jvm_lacks_jar():
         _say("a JVM already runs without our jar: call lwmq.attach(spark) when the session is there")
+        if exchange:
+            _say("exchange=True needs a JVM that has our jar when it starts: a new Python process")
     else:
-        builder.config("spark.sql.extensions", appended(theirs.get("spark.sql.extensions"), EXTENSIONS))
+        extensions = appended(theirs.get("spark.sql.extensions"), EXTENSIONS)
+        if exchange:
+            extensions = appended(extensions, EXCHANGE_EXTENSIONS)
+            for key, value in _exchange_conf(theirs).items():
+                builder.config(key, value)
+        builder.config("spark.sql.extensions", extensions)
+        builder.config("spark.plugins", appended(theirs.get("spark.plugins"), PLUGIN))
     for key, value in _file_defaults().items():
         if key not in theirs:
             builder.config(key, value)
@@ -112,7 +132,7 @@ def attach(spark: SparkSession) -> SparkSession:
     if problem is not None:
         raise VersionError(problem)
     attached = spark.conf.get(_ATTACHED, None) is not None
-    if not _is_connect(spark):
+    if not is_connect(spark):
         cancel_on_interrupt()
         tell_in_one_line()
         if _jvm_lacks_jar():
@@ -132,6 +152,17 @@ def attach(spark: SparkSession) -> SparkSession:
             "row by row; lwmq.session() or lwmq.configure() start one that can"
         )
     return spark
+
+
+def _exchange_conf(theirs: dict[str, Any]) -> dict[str, str]:
+    """What an exchange needs beside the extension. LwmqError: the user has set another shuffle manager."""
+    manager = theirs.get(MANAGER_KEY, MANAGER)
+    if manager != MANAGER:
+        raise LwmqError(f"exchange=True needs {MANAGER_KEY}={MANAGER}, but it is set to {manager}")
+    # Spark ends a shuffle with its query, not when the JVM happens to collect it: memory stays warm.
+    cleanup = "spark.sql.{}.shuffleDependency.fileCleanup.enabled"
+    found = {cleanup.format(kind): "true" for kind in ("classic", "connect", "thriftserver")}
+    return {MANAGER_KEY: MANAGER, **{key: value for key, value in found.items() if key not in theirs}}
 
 
 def _need_pyspark() -> None:
@@ -154,7 +185,8 @@ def _is_remote(options: dict[str, Any]) -> bool:
     return "spark.remote" in options or not environment.isdisjoint(os.environ)
 
 
-def _is_connect(spark: SparkSession) -> bool:
+def is_connect(spark: SparkSession | DataFrame) -> bool:
+    """Whether it is of Spark Connect, where no JVM is within reach."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 

@@ -59,6 +59,9 @@ endif()
 
 set(_stage "${CMAKE_CURRENT_BINARY_DIR}/jar")
 set(_classes "${CMAKE_CURRENT_BINARY_DIR}/classes")
+# Classes of Spark as javac has to see them; see the comments there.
+set(_stubs "${CMAKE_CURRENT_BINARY_DIR}/stubs")
+file(GLOB_RECURSE _java_stubs CONFIGURE_DEPENDS "${LWMQ_ROOT}/jvm/src/stubs/java/*.java")
 set(_sources_list "${CMAKE_CURRENT_BINARY_DIR}/java-sources.txt")
 string(REPLACE ";" "\n" _lines "${_java_sources}")
 file(GENERATE OUTPUT "${_sources_list}" CONTENT "${_lines}\n")
@@ -67,12 +70,14 @@ file(GENERATE OUTPUT "${_sources_list}" CONTENT "${_lines}\n")
 # annotations nobody processes, `serial` would ask for version numbers in classes that live as long as one job.
 add_custom_command(
   OUTPUT "${_classes}.stamp"
-  COMMAND "${CMAKE_COMMAND}" -E rm -rf "${_classes}"
+  COMMAND "${CMAKE_COMMAND}" -E rm -rf "${_classes}" "${_stubs}"
+  COMMAND "${Java_JAVAC_EXECUTABLE}" --release 17 -encoding UTF-8 -proc:none -cp "${LWMQ_SPARK_JARS}/*"
+          -d "${_stubs}" ${_java_stubs}
   COMMAND "${Java_JAVAC_EXECUTABLE}" --release 17 -encoding UTF-8 -proc:none -g -parameters
           -Xlint:all,-path,-classfile,-processing,-serial -Werror
-          -cp "${LWMQ_SPARK_JARS}/*" -d "${_classes}" "@${_sources_list}"
+          -cp "${_stubs}:${LWMQ_SPARK_JARS}/*" -d "${_classes}" "@${_sources_list}"
   COMMAND "${CMAKE_COMMAND}" -E touch "${_classes}.stamp"
-  DEPENDS ${_java_sources} "${_sources_list}"
+  DEPENDS ${_java_sources} ${_java_stubs} "${_sources_list}"
   COMMENT "javac: jvm/src/main/java"
   VERBATIM)
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 import lwmq_spark as lwmq
 from lwmq_spark.arrow import Endpoint
+from tests.spark import exchanges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,14 +36,16 @@ def build(class_path: str, halt: str, more: dict[str, Any]) -> SparkSession:
         "spark.task.maxFailures": 8,
         "spark.sql.shuffle.partitions": 2,
         "spark.sql.execution.arrow.maxRecordsPerBatch": 100,
-        "spark.plugins": "org.lwmq.test.HaltingPlugin",
+        "spark.plugins": "org.lwmq.test.HaltingPlugin",  # ours is appended
         "spark.driver.extraClassPath": class_path,
         "spark.executor.extraClassPath": class_path,
         "spark.lwmq.test.halt": halt,
         "spark.speculation": False,
         **more,
     }
-    session = lwmq.session("faults", master=conf.pop("spark.master"), **conf)
+    session = lwmq.session(
+        "faults", master=conf.pop("spark.master"), exchange=conf.pop("exchange", False), **conf
+    )
     session.sparkContext.setLogLevel("ERROR")
     return session
 
@@ -284,7 +287,8 @@ def main() -> None:
     for line in sys.stdin:
         name, *arguments = json.loads(line)
         try:
-            answer = {"result": globals()[name](spark, *arguments)}
+            scenario = globals().get(name) or getattr(exchanges, name)
+            answer = {"result": scenario(spark, *arguments)}
         except Exception:
             answer = {"failure": traceback.format_exc()}
         print(json.dumps(answer), flush=True)

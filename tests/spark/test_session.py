@@ -58,7 +58,7 @@ def test_configure_appends_and_never_replaces() -> None:
 
 def test_configure_sets_nothing_that_changes_spark_without_us() -> None:
     ours = set(configure(builder())._options)
-    assert ours == {"spark.jars", "spark.sql.extensions"}
+    assert ours == {"spark.jars", "spark.sql.extensions", "spark.plugins"}
 
 
 def test_python_workers_get_batches_as_large_as_spark_makes_them(spark: Any) -> None:

@@ -161,8 +161,18 @@ JAVA_MAY_IMPORT: dict[str, set[str]] = {
     "spark.conf": {"core"},
     "spark.failure": {"core"},
     "spark.vector": {"core", "arrow", "spark.failure"},
-    "spark.source": {"core", "arrow", "spark.conf", "spark.failure", "spark.vector"},
-    "spark.shuffle": {"core", "arrow", "spark.conf"},
+    "spark.plugin": set(),
+    "spark.batch": {"core", "spark.vector"},
+    "spark.source": {"core", "arrow", "spark.batch", "spark.conf", "spark.failure", "spark.vector"},
+    "spark.shuffle": {
+        "core",
+        "arrow",
+        "spark.batch",
+        "spark.conf",
+        "spark.failure",
+        "spark.plugin",
+        "spark.vector",
+    },
 }
 
 

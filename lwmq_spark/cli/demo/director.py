@@ -19,7 +19,7 @@ from lwmq_spark.cli.demo import data
 from lwmq_spark.errors import LwmqError
 
 _CHILD_TIMEOUT_S = 60
-_SPARK_CONF = {
+_SPARK_CONF: dict[str, Any] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",

@@ -1,0 +1,109 @@
+package org.lwmq.spark.shuffle;
+
+import java.io.IOException;
+import java.util.Iterator;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
+import org.apache.spark.scheduler.MapStatus;
+import org.apache.spark.scheduler.MapStatus$;
+import org.apache.spark.shuffle.ShuffleWriteMetricsReporter;
+import org.apache.spark.shuffle.ShuffleWriter;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.util.TaskCompletionListener;
+import org.lwmq.core.LwmqException;
+import org.lwmq.spark.batch.BatchEncoder;
+import org.lwmq.spark.conf.LwmqShuffleConf;
+import org.lwmq.spark.failure.Failures;
+import scala.Option;
+import scala.Product2;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Writes the rows of one map task as Arrow batches, one encoder for each partition. The task's thread. */
+final class ExchangeWriter extends ShuffleWriter<Object, InternalRow> {
+  private final ExchangeDependency dependency;
+  private final long mapId;
+  private final ShuffleWriteMetricsReporter metrics;
+  private final MapOutput output;
+  private PartitionEncoders encoders; // null: they could not be made
+  private boolean isOver; // the output is committed, or given up
+
+  ExchangeWriter(
+      ExchangeStreams streams,
+      ExchangeDependency dependency,
+      long mapId,
+      TaskContext context,
+      ShuffleWriteMetricsReporter metrics) {
+    this.dependency = dependency;
+    this.mapId = mapId;
+    this.metrics = metrics;
+    int partitions = dependency.partitioner().numPartitions();
+    try {
+      this.output = new MapOutput(streams, dependency, mapId, context);
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
+    TaskCompletionListener atEnd = ended -> stop(false); // Spark does not stop us behind an Error
+    context.addTaskCompletionListener(atEnd);
+    this.encoders = new PartitionEncoders(
+        output,
+        partitions,
+        BatchEncoder.exact(
+            dependency.schema(), LwmqShuffleConf.firstBytes(partitions), LwmqShuffleConf.batchBytes(partitions)));
+  }
+
+  @Override
+  public void write(scala.collection.Iterator<Product2<Object, InternalRow>> input) throws IOException {
+    long start = System.nanoTime();
+    try {
+      encoders.during(() -> writeAll(CollectionConverters.asJava(input)));
+      encoders.flush();
+      output.commit();
+    } catch (LwmqException e) {
+      throw Failures.spark(e);
+    }
+    long bytes = 0;
+    for (long length : output.lengths()) {
+      bytes += length;
+    }
+    metrics.incRecordsWritten(encoders.rows());
+    metrics.incBytesWritten(bytes);
+    metrics.incWriteTime(System.nanoTime() - start);
+    dependency.dataSize().add(bytes);
+  }
+
+  /** Takes what comes. Below an {@link LwmqSinkExec} nothing does: asking for the first row has written all of them. */
+  private void writeAll(Iterator<?> input) {
+    if (!input.hasNext()) {
+      return;
+    }
+    if (dependency.inColumns()) {
+      input.forEachRemaining(batch -> encoders.write(0, (ColumnarBatch) batch));
+      return;
+    }
+    RowPartitioner.Ids ids = dependency.rowPartitioner().start();
+    input.forEachRemaining(row -> encoders.write(ids.of((InternalRow) row), (InternalRow) row));
+  }
+
+  @Override
+  public Option<MapStatus> stop(boolean success) {
+    if (isOver) {
+      return Option.empty();
+    }
+    isOver = true;
+    if (encoders != null) {
+      encoders.close();
+    }
+    output.close();
+    if (!success) {
+      return Option.empty();
+    }
+    return Option.apply(MapStatus$.MODULE$.apply(
+        SparkEnv.get().blockManager().shuffleServerId(), output.lengths(), mapId, 0));
+  }
+
+  @Override
+  public long[] getPartitionLengths() {
+    return output.lengths();
+  }
+}

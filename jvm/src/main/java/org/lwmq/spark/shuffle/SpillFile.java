@@ -1,0 +1,112 @@
+package org.lwmq.spark.shuffle;
+
+import java.io.EOFException;
+import java.io.File;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import org.apache.spark.unsafe.Platform;
+import org.lwmq.core.Memory;
+
+/**
+ * The file of a map task whose batches the executor's memory cannot hold. In place of such a batch its stream has a
+ * reference: where the batch lies in which file. The task's thread writes.
+ *
+ * <pre>
+ *   reference   | 0: MARK, 4 bytes | 4: length of the path, 4 | 8: offset, 8 | 16: bytes, 8 | 24: path, UTF-8 |
+ * </pre>
+ *
+ * An Arrow message begins with 0xffffffff, and so is no reference.
+ */
+final class SpillFile {
+  private static final int MARK = 0x46455257; // "WREF"
+  private static final int PATH = 24;
+
+  private final File file;
+  private final byte[] path;
+  private FileChannel channel;
+  private long end;
+
+  SpillFile(File file) throws IOException {
+    this.file = file;
+    this.path = file.getPath().getBytes(StandardCharsets.UTF_8);
+    this.channel = FileChannel.open(
+        file.toPath(), StandardOpenOption.CREATE, StandardOpenOption.TRUNCATE_EXISTING, StandardOpenOption.WRITE);
+  }
+
+  File file() {
+    return file;
+  }
+
+  /** Bytes of a reference into this file. */
+  long referenceBytes() {
+    return PATH + path.length;
+  }
+
+  /** Appends the batch at {@code address}, and lays the reference to it at {@code reference}. */
+  void append(long address, long bytes, long reference) {
+    Platform.putInt(null, reference, MARK);
+    Platform.putInt(null, reference + 4, path.length);
+    Platform.putLong(null, reference + 8, end);
+    Platform.putLong(null, reference + 16, bytes);
+    Platform.copyMemory(path, Platform.BYTE_ARRAY_OFFSET, null, reference + PATH, path.length);
+    ByteBuffer from = Memory.wrap(address, bytes);
+    try {
+      while (from.hasRemaining()) {
+        end += channel.write(from, end);
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException("the exchange's memory is full, and " + file + " cannot be written", e);
+    }
+  }
+
+  /** Bytes that were appended. */
+  long bytes() {
+    return end;
+  }
+
+  /** Ends the writing. */
+  void close() throws IOException {
+    channel.close();
+  }
+
+  /** The same where nobody needs the file any more. */
+  void closeQuietly() {
+    try {
+      channel.close();
+    } catch (IOException e) {
+      // what could not be written is not wanted
+    }
+  }
+
+  /** Whether the {@code bytes} bytes at {@code address} are a reference. */
+  static boolean isReference(long address, long bytes) {
+    return bytes >= PATH && Platform.getInt(null, address) == MARK;
+  }
+
+  /** The batch that the reference at {@code address} names, in memory of its own. */
+  static NativeMemory read(long address, long bytes) throws IOException {
+    byte[] path = new byte[Math.toIntExact(Math.min(Platform.getInt(null, address + 4), bytes - PATH))];
+    Platform.copyMemory(null, address + PATH, path, Platform.BYTE_ARRAY_OFFSET, path.length);
+    long at = Platform.getLong(null, address + 8);
+    NativeMemory memory = new NativeMemory(Platform.getLong(null, address + 16));
+    ByteBuffer into = Memory.wrap(memory.address(), memory.bytes());
+    try (FileChannel channel = FileChannel.open(Path.of(new String(path, StandardCharsets.UTF_8)))) {
+      while (into.hasRemaining()) {
+        int got = channel.read(into, at);
+        if (got < 0) {
+          throw new EOFException(new String(path, StandardCharsets.UTF_8) + " ends at byte " + at + ", inside of a batch");
+        }
+        at += got;
+      }
+    } catch (IOException | RuntimeException e) {
+      memory.close();
+      throw e;
+    }
+    return memory;
+  }
+}
