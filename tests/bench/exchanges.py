@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 8
-WARM_UP = 1  # rounds
+WARM_UP = 8  # rounds: until then HotSpot's compilers take half of the processor
 
 
 def sums_by_key(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

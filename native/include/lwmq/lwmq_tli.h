@@ -159,8 +159,9 @@ typedef struct lwmq_tli_provider {
      nothing behind. */
   void (*tend)(lwmq_tli_listener *listener);
   /* A descriptor that is readable when accept has something to do, or when an accepted and armed transport has
-     something (see arm, transport_fd). Lent. Level-triggered; accept, tend and disarm drain it. -1: see `ring` in the
-     options. */
+     something (see arm, transport_fd). Lent. Level-triggered; accept, tend and disarm drain it. Whoever polls it must
+     call accept or tend when it is readable: that is how accepted transports hear that their peer has hung up. -1: see
+     `ring` in the options. */
   int32_t (*listener_fd)(lwmq_tli_listener *listener);
   /* Takes the listener; its transports live on. The address can be served again at once. Never waits. */
   void (*listener_close)(lwmq_tli_listener *listener);

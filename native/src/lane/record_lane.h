@@ -314,23 +314,23 @@ inline void clear_waiting(std::atomic<std::uint32_t>& waiting) noexcept {
 
 // What a side has announced at its descriptor, and how often the peer had rung before. Until the peer rings,
 // the announcements stand: arming for the same again needs neither a barrier nor a system call. The landing
-// thread only.
+// thread only, except for `forget`, which a thread that waits for room may call.
 class Announced {
  public:
   // Before the announcements.
   void note(const Sides& sides, std::uint32_t what) noexcept {
-    what_ = what;
+    what_.store(what, std::memory_order_relaxed);
     rings_ = sides.peer_header().doorbell.load(std::memory_order_acquire);  // sync: doorbell
   }
-  void forget() noexcept { what_ = kNothing; }
+  void forget() noexcept { what_.store(kNothing, std::memory_order_relaxed); }
   [[nodiscard]] bool stands(const Sides& sides, std::uint32_t what) const noexcept {
-    return what_ == what &&
+    return what_.load(std::memory_order_relaxed) == what &&
            sides.peer_header().doorbell.load(std::memory_order_acquire) == rings_;  // sync: doorbell
   }
 
  private:
   static constexpr std::uint32_t kNothing = ~std::uint32_t{0};
-  std::uint32_t what_ = kNothing;
+  std::atomic<std::uint32_t> what_{kNothing};
   std::uint32_t rings_ = 0;
 };
 

@@ -95,7 +95,7 @@ bool Door::look_at_life_lines() noexcept {
     }
     if (count < kEvents) return some;
     const std::lock_guard lock(mutex_);
-    looks = 1 + 2 * by_key_.size() / kEvents;
+    looks = 2 + 2 * by_key_.size() / kEvents;
   }
   return some;
 }

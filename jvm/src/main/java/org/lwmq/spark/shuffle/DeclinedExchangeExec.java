@@ -1,10 +1,8 @@
 package org.lwmq.spark.shuffle;
 
-import java.util.List;
 import org.apache.spark.ShuffleDependency;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
-import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.execution.exchange.ShuffleOrigin;
@@ -12,7 +10,6 @@ import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.metric.SQLMetrics;
 import scala.Option;
 import scala.collection.immutable.Map;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** Spark's own exchange where ours cannot be. In the SQL tab it has the reason among its metrics. Driver. */
 public final class DeclinedExchangeExec extends ShuffleExchangeExec {
@@ -68,12 +65,7 @@ public final class DeclinedExchangeExec extends ShuffleExchangeExec {
   public synchronized ShuffleDependency<Object, InternalRow, InternalRow> shuffleDependency() {
     if (reason != null && !isCounted) { // Spark asks more than once
       isCounted = true;
-      SQLMetric declined = metrics().apply("declined");
-      declined.set(1);
-      SQLMetrics.postDriverMetricUpdates(
-          sparkContext(),
-          sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY()),
-          CollectionConverters.asScala(List.of(declined)).toSeq());
+      LwmqExchangeExec.show(this, "declined", 1);
     }
     return super.shuffleDependency();
   }

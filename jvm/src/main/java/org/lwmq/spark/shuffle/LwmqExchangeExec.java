@@ -87,16 +87,20 @@ public final class LwmqExchangeExec extends ShuffleExchangeExec {
           unused,
           ShuffleExchangeExec.createShuffleWriteProcessor(metrics()),
           metrics().apply("dataSize"));
-      SQLMetric partitions = metrics().apply("numPartitions");
-      partitions.set(dependency.partitioner().numPartitions());
-      SQLMetrics.postDriverMetricUpdates(
-          sparkContext(),
-          sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY()),
-          CollectionConverters.asScala(List.of(partitions)).toSeq());
+      show(this, "numPartitions", dependency.partitioner().numPartitions());
     }
     return dependency;
   }
 
+  /** Sets a metric of {@code node} that the driver knows, and shows it in the SQL tab. */
+  static void show(SparkPlan node, String name, long value) {
+    SQLMetric metric = node.metrics().apply(name);
+    metric.set(value);
+    SQLMetrics.postDriverMetricUpdates(
+        node.sparkContext(),
+        node.sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY()),
+        CollectionConverters.asScala(List.of(metric)).toSeq());
+  }
 
   /** The types of {@code attributes}. Names may be equal in a plan, so the columns are numbered. */
   static StructType schemaOf(Seq<Attribute> attributes) {

@@ -64,11 +64,6 @@ final class SpillFile {
     }
   }
 
-  /** Bytes that were appended. */
-  long bytes() {
-    return end;
-  }
-
   /** Ends the writing. */
   void close() throws IOException {
     channel.close();
