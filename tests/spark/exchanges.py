@@ -261,7 +261,7 @@ def stages(spark: SparkSession) -> dict[str, bool]:
     total = sum(range(30_000))
     again = moved(base)
     rows = [sorted(row.id for row in again.collect()) for _ in range(3)]
-    scattered = spark.range(0, 4000, 1, 400).selectExpr("id", "id % 7 as k").repartition(200, "k")
+    scattered = spark.range(0, 4000, 1, 700).selectExpr("id", "id % 7 as k").repartition(200, "k")
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     small = scattered.groupBy("k").count().count()
     spark.conf.unset("spark.sql.adaptive.enabled")
@@ -285,7 +285,7 @@ def stages(spark: SparkSession) -> dict[str, bool]:
         == (30_000, total),
         "tasks behind an exchange fail and come again": failing.selectExpr("sum(id)").first()[0] == total,
         "a frame is collected again": rows == [list(range(30_000))] * 3,
-        "400 tasks write to 200 partitions": small == 7,
+        "700 tasks write to 200 partitions": small == 7,
         "a null is a key": {row[0] for row in by_null.collect()} == {None, 1, 2, 3, 4, 5, 6},
         "RDDs combine on the map side": sorted(len(v) for _, v in combined.collect()) == [142] + [143] * 6,
         "RDDs group": pairs.groupByKey(3).mapValues(len).values().sum() == 1000,
@@ -413,7 +413,14 @@ def repeated(spark: SparkSession, times: int) -> dict[str, Any]:
         used = _collected(spark)
         ours = [line for line in (process / "maps").read_text().splitlines() if "lwmq" in line]
         descriptors = len(list((process / "fd").iterdir()))
-        return {"used": used, "threads": _our_threads(spark), "descriptors": descriptors, "mapped": len(ours)}
+        made = spark._jvm.org.lwmq.core.Memory.statistics()["window_bytes_made"]  # type: ignore[union-attr]
+        return {
+            "used": used,
+            "threads": _our_threads(spark),
+            "descriptors": descriptors,
+            "mapped": len(ours),
+            "made": made,
+        }
 
     states = []
     for count in (10, times - 10):

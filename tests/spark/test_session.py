@@ -208,6 +208,35 @@ def test_attach_makes_reading_and_writing_work_in_spark_connect(tmp_path: Path) 
     assert said.count("cannot take an extension") == 2
 
 
+@pytest.mark.row("P30")
+def test_a_connect_server_that_is_configured_for_exchanges_has_them(tmp_path: Path) -> None:
+    pytest.importorskip(
+        "grpc", reason="Spark Connect needs grpcio, grpcio-status and googleapis-common-protos"
+    )
+    said = run(
+        """
+        from pyspark.sql import SparkSession
+        import lwmq_spark as lwmq
+
+        of_server = lwmq.configure(SparkSession.builder, exchange=True)._options
+        of_server["spark.ui.enabled"] = "false"
+        spark = SparkSession.builder.config(map=of_server).remote("local[2]").getOrCreate()
+        lwmq.attach(spark)
+        rows = spark.range(0, 10_000, 1, 4).selectExpr("id % 100 as k", "id")
+        moved = lwmq.exchange(rows, "k", partitions=4)
+        assert "LwmqExchange hashpartitioning" in moved._explain_string(), moved._explain_string()
+        assert moved.selectExpr("count(*)", "sum(id)").collect()[0][:] == (10_000, sum(range(10_000)))
+        of_one_key = moved.selectExpr("k", "spark_partition_id() as p").distinct().groupBy("k").count()
+        assert {row["count"] for row in of_one_key.collect()} == {1}
+        spark.stop()
+        print("done")
+        """,
+        tmp_path,
+    )
+    assert "done" in said
+    assert "cannot take an extension" not in said
+
+
 INTERRUPTED = """
 import os, signal, threading, time
 import pyarrow as pa

@@ -32,6 +32,13 @@ class LapPage {
     return LWMQ_OK;
   }
 
+  // A further reference.
+  [[nodiscard]] LapPage share() const noexcept {
+    LapPage page;
+    page.window_ = window_.share();
+    return page;
+  }
+
   explicit operator bool() const noexcept { return static_cast<bool>(window_); }
   [[nodiscard]] std::atomic<std::uint32_t>& operator[](std::uint32_t slot) const noexcept {
     return reinterpret_cast<std::atomic<std::uint32_t>*>(window_.base())[slot];

@@ -66,7 +66,10 @@ Status Line::take(const char* address, std::int32_t role, const Deadline& deadli
 Status Line::give_back(std::unique_ptr<Line>* line, const Deadline& deadline) {
   // A line to an endpoint of this process would keep that endpoint alive.
   if ((*line)->reach.own_stream) {
-    if ((*line)->reach.link) (*line)->pool.keep_spares();
+    WindowPool& pool = (*line)->pool;
+    if ((*line)->reach.link && pool.has_ledger()) {
+      (*line)->reach.own_stream->inherit(pool.ledger().window(), pool.place(), pool.keep_spares());
+    }
     const Status status = part(&(*line)->reach, deadline);
     if (status != LWMQ_E_TIMED_OUT) line->reset();
     return status;

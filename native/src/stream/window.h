@@ -52,6 +52,10 @@ class Window {
   [[nodiscard]] std::uint32_t owner_pid() const noexcept { return info_.owner_pid; }
   [[nodiscard]] bool is_own() const noexcept { return info_.owned != 0; }
   [[nodiscard]] bool owner_lives() const noexcept { return provider_->window_owner_alive(window_) != 0; }
+  // Whether both are references to one window.
+  [[nodiscard]] bool is(const Window& other) const noexcept {
+    return std::memcmp(info_.id, other.info_.id, sizeof info_.id) == 0;
+  }
   // By which a message names the window.
   void copy_id(std::uint8_t out_id[16]) const noexcept { std::memcpy(out_id, info_.id, sizeof info_.id); }
 

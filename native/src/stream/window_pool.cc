@@ -48,14 +48,27 @@ WindowPool::~WindowPool() {
   }
 }
 
-void WindowPool::keep_spares() {
-  if (!has_ledger()) return;
+std::vector<Window> WindowPool::keep_spares() {
+  std::vector<Window> read_still;
+  if (!has_ledger()) return read_still;  // nobody can say
   take_back_let_go();
   reclaim(in_flight_.size());
-  for (auto& segment : segments_) {
-    if (!segment.window || segment.live != 0) continue;  // it may still be read, or nobody can say
-    keep_spare(place_, std::exchange(segment, Segment{}).window);
+  std::vector<bool> has_hold(segments_.size());
+  for (std::uint32_t index = 0; index < slots_.size(); ++index) {
+    if (is_held(index)) has_hold[slots_[index].segment] = true;
   }
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    Segment& segment = segments_[i];
+    if (!segment.window || segment.lent != 0 || has_hold[i]) continue;
+    const bool is_free = segment.live == 0;
+    Window window = std::exchange(segment, Segment{}).window;
+    if (is_free) {
+      keep_spare(place_, std::move(window));
+    } else {
+      read_still.push_back(std::move(window));
+    }
+  }
+  return read_still;
 }
 
 // ---- Lending ----------------------------------------------------------------------------------------

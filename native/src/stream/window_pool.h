@@ -42,6 +42,8 @@ class WindowPool {
   // Once.
   void set_ledger(LapPage ledger) noexcept { ledger_ = std::move(ledger); }
   [[nodiscard]] bool has_ledger() const noexcept { return static_cast<bool>(ledger_); }
+  [[nodiscard]] const LapPage& ledger() const noexcept { return ledger_; }
+  [[nodiscard]] const std::string& place() const noexcept { return place_; }
   void add_lease_page(LapPage page) { lease_pages_.push_back(std::move(page)); }
 
   // A block of at least `bytes` bytes, within `limit_bytes` of windows. LWMQ_E_FULL: not now, there is no
@@ -68,8 +70,9 @@ class WindowPool {
   // neither been published nor discarded by then goes back. Null: no block that we lent, one that is held, or
   // no memory.
   lwmq_hold* hold(const lwmq_block& block);
-  // At the end: leaves windows that nobody reads any more for the next writer of this process.
-  void keep_spares();
+  // At the end: leaves windows that nobody reads any more for the next writer of this process. Returns those
+  // of which batches may still be read, and nothing else is needed.
+  std::vector<Window> keep_spares();
   // Takes back what was lent and neither published nor discarded: its writer is gone. What is held stays
   // where it is until its hold ends.
   void discard_lent();

@@ -63,16 +63,20 @@ lwmq_status write(lwmq_writer* writer, std::uint64_t number) {
   std::memcpy(block.data, &number, sizeof number);
   return lwmq_writer_publish(writer, &block, 0, sizeof number, 1, LWMQ_BATCH_IPC_MESSAGE);
 }
+std::uint64_t number_of(const lwmq_batch* batch) {
+  lwmq_batch_info info{};
+  info.size = sizeof info;
+  EXPECT_EQ(lwmq_batch_query(batch, &info), LWMQ_OK);
+  std::uint64_t number = 0;
+  std::memcpy(&number, info.data, sizeof number);
+  return number;
+}
 // The number in the next batch.
 std::uint64_t read(lwmq_reader* reader) {
   lwmq_batch* batch = nullptr;
   EXPECT_EQ(lwmq_reader_next(reader, 60000, &batch), LWMQ_OK) << lwmq_last_error();
   if (batch == nullptr) return ~std::uint64_t{0};
-  lwmq_batch_info info{};
-  info.size = sizeof info;
-  lwmq_batch_query(batch, &info);
-  std::uint64_t number = 0;
-  std::memcpy(&number, info.data, sizeof number);
+  const std::uint64_t number = number_of(batch);
   lwmq_batch_release(batch);
   return number;
 }
@@ -269,6 +273,71 @@ TEST_P(Streams, LeaveNothingBehindWhereTheyShareAnAddress) {
   use_500_streams([&](int i) { return named("s" + std::to_string(i)); });
   EXPECT_EQ(endpoint_threads(), 1u);
   EXPECT_EQ(lwmq_endpoint_close(endpoint, 60000), LWMQ_OK) << lwmq_last_error();
+}
+
+lwmq_writer_options in_job() {
+  lwmq_writer_options options{};
+  options.size = sizeof options;
+  options.job = "maps";
+  options.delivery = LWMQ_DELIVERY_TASK;
+  options.retain = LWMQ_RETAIN_ALL;
+  options.timeout_ms = 60000;
+  return options;
+}
+
+lwmq_job* open_job(const std::string& address) {
+  const lwmq_writer_options options = in_job();
+  lwmq_job* job = nullptr;
+  EXPECT_EQ(lwmq_job_open(address.c_str(), kSchema, sizeof kSchema, &options, &job), LWMQ_OK)
+      << lwmq_last_error();
+  return job;
+}
+
+// A stream that keeps everything for readers to come, as an exchange does, and ends with its job. Its writers
+// have gone before its readers come. The batch that `kept` gets is held past the end.
+void use_job(const std::string& address, std::uint64_t first, lwmq_batch** kept = nullptr) {
+  lwmq_job* job = open_job(address);
+  lwmq_writer_options options = in_job();
+  options.role = LWMQ_ROLE_CLIENT;
+  for (options.task = 0; options.task < 2; ++options.task) {
+    lwmq_writer* writer = nullptr;
+    ASSERT_EQ(lwmq_writer_open(address.c_str(), kSchema, sizeof kSchema, &options, &writer), LWMQ_OK)
+        << lwmq_last_error();
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(write(writer, first + 3 * options.task + i), LWMQ_OK);
+    lwmq_commit_result result{};
+    result.size = sizeof result;
+    ASSERT_EQ(lwmq_writer_commit(writer, 60000, &result), LWMQ_OK) << lwmq_last_error();
+    ASSERT_EQ(lwmq_writer_close(writer, 60000), LWMQ_OK) << lwmq_last_error();
+    lwmq_writer_destroy(writer);
+  }
+  lwmq_reader* reader = nullptr;
+  ASSERT_EQ(open_reader(address, &reader, LWMQ_ROLE_CLIENT), LWMQ_OK) << lwmq_last_error();
+  if (kept != nullptr) {
+    ASSERT_EQ(lwmq_reader_next(reader, 60000, kept), LWMQ_OK) << lwmq_last_error();
+  }
+  for (std::uint64_t i = kept == nullptr ? 0 : 1; i < 6; ++i) ASSERT_EQ(read(reader), first + i);
+  ASSERT_EQ(lwmq_reader_close(reader, 60000), LWMQ_OK) << lwmq_last_error();
+  lwmq_job_close(job);
+}
+
+TEST_P(Streams, WhoseWritersHaveGoneLeaveTheirWindowsToTheNextOnes) {
+  lwmq_job* other = open_job(named("other"));  // keeps the address
+  use_job(named("first"), 0);
+  const std::uint64_t made = statistics().window_bytes_made;
+  EXPECT_GT(made, 0u);
+  for (int i = 0; i < 5; ++i) use_job(named("s" + std::to_string(i)), 100 * i);
+  EXPECT_EQ(statistics().window_bytes_made, made);
+  lwmq_job_close(other);
+}
+
+TEST_P(Streams, WhoseBatchIsHeldPastTheirEndDoNotLeaveItsWindow) {
+  lwmq_job* other = open_job(named("other"));  // keeps the address
+  lwmq_batch* kept = nullptr;
+  use_job(named("first"), 7, &kept);
+  for (int i = 0; i < 5; ++i) use_job(named("s" + std::to_string(i)), 100 * i);
+  EXPECT_EQ(number_of(kept), 7u);
+  lwmq_batch_release(kept);
+  lwmq_job_close(other);
 }
 
 INSTANTIATE_TEST_SUITE_P(Loop, Streams, testing::Values("loop"));

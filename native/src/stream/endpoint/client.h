@@ -6,7 +6,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,8 +55,12 @@ struct ReaderSession {
   std::vector<ReaderRange> ranges;
   // Partition and number; not yet moved past, in order.
   std::deque<std::pair<std::uint32_t, std::uint64_t>> handed;
-  std::map<std::uint64_t, std::size_t> windows_shown;  // by number of the pool: how many of its windows
-  std::set<std::uint64_t> pools_leased;                // pools for which it has made a lease page
+  struct ShownPool {
+    std::weak_ptr<Pool> pool;
+    std::size_t windows = 0;  // so many of its windows were shown
+    bool has_page = false;    // the reader has made its lease page
+  };
+  std::map<std::uint64_t, ShownPool> pools;  // by number
   // Slots that it may still look at.
   std::vector<std::pair<std::shared_ptr<Pool>, std::uint32_t>> quarantined;
   // What it has moved past, by producer: kept of a reader without a name under which another one goes on.

@@ -1,11 +1,19 @@
 #include "stream/endpoint/pool.h"
 
+#include <algorithm>
+
 #include "base/cache_line.h"
 #include "base/checked.h"
 #include "base/yield_point.h"
 #include "os/clock.h"
+#include "stream/kept_windows.h"
 
 namespace lwmq::stream {
+
+Pool::~Pool() {
+  if (pages_expected_ > 0 || std::ranges::any_of(pages_, &LapPage::is_in_use)) return;
+  for (Window& window : inherited_) keep_spare(place_, std::move(window));
+}
 
 Status Pool::make_ledger() {
   LWMQ_YIELD("endpoint.ledger");
@@ -60,8 +68,17 @@ Status hand_over(Link& reader, std::uint32_t partition, std::uint64_t seq, const
 // ---- Towards the writer -----------------------------------------------------------------------------
 
 void Pool::introduce(LapPage page, const wire::Lease& record) {
+  --pages_expected_;
+  std::erase_if(pages_, [](const LapPage& other) { return !other.is_in_use(); });
+  pages_.push_back(page.share());
+  if (writer == nullptr) return;
   introductions_.emplace_back(std::move(page), record);
   tell_writer();
+}
+
+void Pool::inherit(std::string place, std::vector<Window> windows) {
+  place_ = std::move(place);
+  inherited_ = std::move(windows);
 }
 
 // First the readers whose pages the writer must look at, as far as it takes the news, and only then what was

@@ -21,6 +21,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,10 @@ namespace lwmq::stream {
 // Lives as long as a batch of it is in the log.
 struct Pool {
   Pool(std::uint64_t pool_number, Link* link) noexcept : number(pool_number), writer(link) {}
+  // Keeps what it has inherited for the next writer of this process, unless a reader may still look at it.
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
 
   // Makes the ledger and shows it to the writer.
   Status make_ledger();
@@ -48,8 +53,13 @@ struct Pool {
   // reader does not look now.
   Status show_windows(Link& reader, std::size_t* shown) const;
 
-  // The writer must look at this lease page before it writes again.
+  // A reader is shown the windows for the first time, and will make a lease page; or it has gone without.
+  void expect_page() noexcept { ++pages_expected_; }
+  void expect_no_page() noexcept { --pages_expected_; }
+  // An expected page has come. The writer must look at it before it writes again.
   void introduce(LapPage page, const wire::Lease& record);
+  // The writer goes and will not touch these windows of its process again. Batches that are read there stay.
+  void inherit(std::string place, std::vector<Window> windows);
   // Goes on telling the writer what it had no room for.
   void tell_writer();
   [[nodiscard]] bool has_untold() const noexcept { return !introductions_.empty() || !held_drops_.empty(); }
@@ -90,6 +100,10 @@ struct Pool {
 
   std::vector<Window> windows_;
   std::vector<wire::Window> announcements_;  // as readers are told of the windows
+  std::uint32_t pages_expected_ = 0;
+  std::vector<LapPage> pages_;  // of readers that may still hold something
+  std::string place_;           // of `inherited_`: see keep_spare
+  std::vector<Window> inherited_;
   std::deque<std::pair<LapPage, wire::Lease>> introductions_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> held_drops_;  // slot, lap
   std::map<std::uint32_t, Quarantined> quarantine_;                  // by slot

@@ -138,24 +138,26 @@ Status Readers::lease(Client& c, const std::string& bytes) {
   if (!read_record(bytes, &record) || !c.reader) return malformed("Lease");
   // One page for each pool that the reader was shown: every page costs the writer a mapping and a look at
   // each block.
-  if (!c.reader->windows_shown.contains(record.pool) || !c.reader->pools_leased.insert(record.pool).second) {
+  const auto found = c.reader->pools.find(record.pool);
+  if (found == c.reader->pools.end() || std::exchange(found->second.has_page, true)) {
     return fail(LWMQ_E_CORRUPT,
                 "Lease names pool %" PRIu64 ", which this reader was not shown or leases already",
                 record.pool);
   }
-  for (const auto& other : clients_) {
-    if (!other->pool || other->pool->number != record.pool || other->over) continue;
-    LapPage page;
-    const Status status = c.link.find_page(record.id, &page);
-    if (status == LWMQ_OK) other->pool->introduce(std::move(page), record);
-    return status;
-  }
+  LapPage page;
+  const Status status = c.link.find_page(record.id, &page);  // one that nobody looks for would lie in the way
+  if (status != LWMQ_OK) return status;
+  if (const auto pool = found->second.pool.lock()) pool->introduce(std::move(page), record);
   return LWMQ_OK;
 }
 
 void Readers::leave(Client& c, Status why) {
   for (const auto& [partition, seq] : c.reader->handed) {
     if (Entry* entry = log_[partition].find(seq)) --entry->holders;
+  }
+  for (const auto& [number, shown] : c.reader->pools) {
+    if (shown.has_page || (why != LWMQ_E_CLOSED && why != LWMQ_E_PEER_LOST)) continue;
+    if (const auto pool = shown.pool.lock()) pool->expect_no_page();
   }
   if (why != LWMQ_E_CLOSED || c.reader->abandoned) tell_of_lost(c, why == LWMQ_E_PEER_LOST);
   end_quarantine(*c.reader);
@@ -279,9 +281,13 @@ void Readers::advance(Client& c) {
 bool Readers::hand_out(Client& c, std::uint32_t partition, std::uint64_t seq, Entry& entry) {
   ReaderSession& reader = *c.reader;
   Pool& pool = *entry.body.pool;
-  const auto [place, is_first] = reader.windows_shown.try_emplace(pool.number, 0);
-  if (is_first) pool.sharers = sharers_of(pool.number);
-  const Status shown = pool.show_windows(c.link, &place->second);
+  const auto [place, is_first] = reader.pools.try_emplace(pool.number);
+  if (is_first) {
+    place->second.pool = entry.body.pool;
+    pool.expect_page();
+    pool.sharers = sharers_of(pool.number);
+  }
+  const Status shown = pool.show_windows(c.link, &place->second.windows);
   reader.behind = shown == LWMQ_E_FULL;  // it is stopped or busy: nobody waits for it
   if (shown != LWMQ_OK) return false;
   LWMQ_YIELD("endpoint.hand_out");
@@ -373,7 +379,7 @@ std::uint32_t Readers::sharers_of(std::uint64_t pool) const {
   std::set<std::uint32_t> taken;
   std::uint32_t sharers = 0;
   for (const auto& c : clients_) {
-    if (!c->reader || c->over || !c->reader->windows_shown.contains(pool)) continue;
+    if (!c->reader || c->over || !c->reader->pools.contains(pool)) continue;
     const auto& ranges = c->reader->ranges;
     const auto is_taken = [&](const ReaderRange& range) { return taken.contains(range.partition); };
     if (std::ranges::any_of(ranges, is_taken)) continue;

@@ -63,6 +63,13 @@ void Stream::hand_over() noexcept {
   if (napping_.exchange(false)) common_.ring();
 }
 
+void Stream::inherit(const Window& ledger, const std::string& place, std::vector<Window> windows) {
+  const std::lock_guard lock(mutex_);
+  const auto is_of = [&](const auto& c) { return c->pool && c->pool->ledger.window().is(ledger); };
+  const auto found = std::ranges::find_if(clients_, is_of);
+  if (found != clients_.end()) (*found)->pool->inherit(place, std::move(windows));
+}
+
 std::int64_t Stream::serve() {
   const std::lock_guard lock(mutex_);
   if (napping_.load()) {

@@ -63,6 +63,8 @@ class Stream {
   void pump();
   // The client that pumped is going to sleep: the endpoint's thread takes over at once.
   void hand_over() noexcept;
+  // A client that has written goes: its pool, the one with this ledger, inherits windows (Pool::inherit).
+  void inherit(const Window& ledger, const std::string& place, std::vector<Window> windows);
   // With the name.
   [[nodiscard]] const std::string& address() const noexcept { return id_.address; }
   [[nodiscard]] const std::string& name() const noexcept { return name_; }

@@ -41,7 +41,7 @@ class SpillFileTest {
     file.close();
     for (int i = references.length - 1; i >= 0; i--) {
       assertTrue(SpillFile.isReference(references[i].address(), references[i].bytes()));
-      try (NativeMemory batch = SpillFile.read(references[i].address(), references[i].bytes())) {
+      try (SpillFile.Mapped batch = SpillFile.map(references[i].address(), references[i].bytes())) {
         assertEquals(100 + 1000L * i, batch.bytes());
         assertEquals(0, batch.address() % 64);
         assertEquals(-1, Platform.getInt(null, batch.address()));
@@ -61,9 +61,9 @@ class SpillFileTest {
       try (FileChannel cut = FileChannel.open(path.toPath(), StandardOpenOption.WRITE)) {
         cut.truncate(999);
       }
-      assertThrows(EOFException.class, () -> SpillFile.read(reference.address(), reference.bytes()));
+      assertThrows(EOFException.class, () -> SpillFile.map(reference.address(), reference.bytes()));
       ExchangeStreams.delete(path);
-      assertThrows(NoSuchFileException.class, () -> SpillFile.read(reference.address(), reference.bytes()));
+      assertThrows(NoSuchFileException.class, () -> SpillFile.map(reference.address(), reference.bytes()));
     }
   }
 }

@@ -1,10 +1,15 @@
 package org.lwmq.spark.conf;
 
+import com.sun.management.OperatingSystemMXBean;
 import java.lang.management.ManagementFactory;
 import org.apache.spark.SparkConf;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Settings of the exchange, read from Spark's configuration. */
 public final class LwmqShuffleConf {
+  private static final Logger LOG = LoggerFactory.getLogger(LwmqShuffleConf.class);
+
   /** Window memory of an executor for outputs of map tasks, such as {@code 2g}; more goes to files. */
   public static final String MEMORY = "spark.lwmq.exchange.memory";
   /** Whether exchanges of a session are ours; it may change between queries. */
@@ -19,13 +24,25 @@ public final class LwmqShuffleConf {
   private static final long FIRST_BYTES_MAX = 256 << 10;
   private static final long FIRST_BYTES_MIN = 4 << 10;
   private static final int PART_OF_HOST = 4;
+  private static final String OVERHEAD = "spark.executor.memoryOverhead"; // in MiB, unless it has a unit
 
   private LwmqShuffleConf() {}
 
-  /** The limit in bytes; without a setting a quarter of what the host or the container has. */
+  /**
+   * The limit in bytes: {@link #MEMORY}; else what an executor may have beside its heap; else a quarter of what the host or
+   * the container has.
+   */
   public static long memory(SparkConf conf) {
-    var system = (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
-    return conf.getSizeAsBytes(MEMORY, system.getTotalMemorySize() / PART_OF_HOST + "b");
+    long host = ((OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getTotalMemorySize();
+    if (!conf.contains(MEMORY)) {
+      return conf.contains(OVERHEAD) ? conf.getSizeAsMb(OVERHEAD) << 20 : host / PART_OF_HOST;
+    }
+    long memory = conf.getSizeAsBytes(MEMORY);
+    if (memory > host) {
+      LOG.warn("lwmq: {} is {} bytes, but this host or container has {}: nothing goes to files before that is full",
+          MEMORY, memory, host);
+    }
+    return memory;
   }
 
   /** The largest batch by intent, of a task that writes {@code partitions} partitions. */

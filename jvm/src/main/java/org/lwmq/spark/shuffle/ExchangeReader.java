@@ -65,7 +65,7 @@ final class ExchangeReader implements ShuffleReader<Object, ColumnarBatch> {
   private Reader reader; // null: none is open
   private boolean isLocal; // it reads what this executor has
   private Batch lease; // what was shown last; null: none
-  private NativeMemory fromFile; // likewise
+  private SpillFile.Mapped fromFile; // likewise
 
   ExchangeReader(
       ExchangeDependency dependency,
@@ -172,7 +172,7 @@ final class ExchangeReader implements ShuffleReader<Object, ColumnarBatch> {
     long bytes = lease.bytes();
     if (SpillFile.isReference(address, bytes)) {
       try {
-        fromFile = SpillFile.read(address, bytes);
+        fromFile = SpillFile.map(address, bytes);
       } catch (IOException e) {
         throw failed(now.get(0), "a batch cannot be read from its file: " + e.getMessage(), e);
       }

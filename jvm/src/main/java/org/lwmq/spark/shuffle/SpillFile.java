@@ -5,10 +5,12 @@ import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
+import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import org.apache.spark.storage.StorageUtils;
 import org.apache.spark.unsafe.Platform;
 import org.lwmq.core.Memory;
 
@@ -25,6 +27,7 @@ import org.lwmq.core.Memory;
 final class SpillFile {
   private static final int MARK = 0x46455257; // "WREF"
   private static final int PATH = 24;
+  private static final long ALIGNMENT = 64; // of the batches in the file, and so in a reader's memory
 
   private final File file;
   private final byte[] path;
@@ -59,6 +62,7 @@ final class SpillFile {
       while (from.hasRemaining()) {
         end += channel.write(from, end);
       }
+      end = (end + ALIGNMENT - 1) & -ALIGNMENT;
     } catch (IOException e) {
       throw new UncheckedIOException("the exchange's memory is full, and " + file + " cannot be written", e);
     }
@@ -83,25 +87,40 @@ final class SpillFile {
     return bytes >= PATH && Platform.getInt(null, address) == MARK;
   }
 
-  /** The batch that the reference at {@code address} names, in memory of its own. */
-  static NativeMemory read(long address, long bytes) throws IOException {
+  /** The batch that the reference at {@code address} names, mapped: it outlives the file's name, but not {@link Mapped#close}. */
+  static Mapped map(long address, long bytes) throws IOException {
     byte[] path = new byte[Math.toIntExact(Math.min(Platform.getInt(null, address + 4), bytes - PATH))];
     Platform.copyMemory(null, address + PATH, path, Platform.BYTE_ARRAY_OFFSET, path.length);
     long at = Platform.getLong(null, address + 8);
-    NativeMemory memory = new NativeMemory(Platform.getLong(null, address + 16));
-    ByteBuffer into = Memory.wrap(memory.address(), memory.bytes());
-    try (FileChannel channel = FileChannel.open(Path.of(new String(path, StandardCharsets.UTF_8)))) {
-      while (into.hasRemaining()) {
-        int got = channel.read(into, at);
-        if (got < 0) {
-          throw new EOFException(new String(path, StandardCharsets.UTF_8) + " ends at byte " + at + ", inside of a batch");
-        }
-        at += got;
+    long size = Platform.getLong(null, address + 16);
+    String name = new String(path, StandardCharsets.UTF_8);
+    try (FileChannel channel = FileChannel.open(Path.of(name))) {
+      if (at + size > channel.size()) {
+        throw new EOFException(name + " ends at byte " + channel.size() + ", before the end of a batch at byte " + (at + size));
       }
-    } catch (IOException | RuntimeException e) {
-      memory.close();
-      throw e;
+      return new Mapped(channel.map(FileChannel.MapMode.READ_ONLY, at, size));
     }
-    return memory;
+  }
+
+  /** Bytes of a file in memory, until {@link #close}. One thread. */
+  static final class Mapped implements AutoCloseable {
+    private final MappedByteBuffer buffer;
+
+    private Mapped(MappedByteBuffer buffer) {
+      this.buffer = buffer;
+    }
+
+    long address() {
+      return Memory.address(buffer);
+    }
+
+    long bytes() {
+      return buffer.capacity();
+    }
+
+    @Override
+    public void close() {
+      StorageUtils.dispose(buffer);
+    }
   }
 }
