@@ -33,7 +33,7 @@ import psutil
 import pyarrow as pa
 
 import lwmq_spark as lwmq
-from tests.bench.machine import state
+from tests.bench.machine import build, state
 from tests.spark import tpch
 from tests.spark.exchanges import ENABLED, exchanges_of
 
@@ -142,6 +142,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="+", metavar="QUERY", help="of those that are measured, such as Q6")
     options = parser.parse_args()
+    build()  # what tells the state of the cores
     folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
     os.environ["SPARK_LOCAL_DIRS"] = str(folder / "scratch")
     conf = {

@@ -92,7 +92,7 @@ def test_a_second_stream_of_the_same_shape_needs_no_new_memory(
         before = statistics()["window_bytes_made"]
         writer = lwmq.open_writer(f"{door}?stream={name}", batch.schema, window_bytes="4MiB")
         with lwmq.open_reader(f"{door}?stream={name}", role="client") as reader:
-            for _ in range(3):  # all of them before the first is read: the need does not depend on who is quicker
+            for _ in range(3):  # before the first is read: what is needed does not depend on who is quicker
                 writer.write(batch)
             for _ in range(3):
                 assert next(reader).num_rows == 100_000
