@@ -52,6 +52,10 @@ Window take_spare(const std::string& place, std::uint64_t bytes_min, std::uint64
   return found ? std::move(found->window) : Window();
 }
 
-bool drop_spares() { return spares().clear(); }
+Status create_window(const lwmq_tli_provider* provider, std::uint64_t bytes, Window* out_window) {
+  Status status = Window::create(provider, bytes, out_window);
+  if (status == LWMQ_E_NO_MEMORY && spares().clear()) status = Window::create(provider, bytes, out_window);
+  return status;
+}
 
 }  // namespace lwmq::stream

@@ -24,7 +24,7 @@ void keep_spare(const std::string& place, Window window);
 Window take_spare(const std::string& place, std::uint64_t bytes_min, std::uint64_t bytes_max);
 // What an address has before its name. Names of one folder, and streams behind any of them, have one place.
 std::string place_of(const std::string& address);
-// Gives the memory of all spare windows back. False when there were none.
-bool drop_spares();
+// Makes a window; where there is no memory, spare ones make way. As Window::create.
+Status create_window(const lwmq_tli_provider* provider, std::uint64_t bytes, Window* out_window);
 
 }  // namespace lwmq::stream

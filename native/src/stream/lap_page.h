@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "base/status.h"
+#include "stream/kept_windows.h"
 #include "stream/window.h"
 
 namespace lwmq::stream {
@@ -20,7 +21,7 @@ inline constexpr std::uint32_t kFinishedSlot = kWindowSlotsMax - 1;
 class LapPage {
  public:
   static Status create(const lwmq_tli_provider* provider, LapPage* out_page) {
-    return Window::create(provider, kLapPageBytes, &out_page->window_);
+    return create_window(provider, kLapPageBytes, &out_page->window_);
   }
   // Takes a window of another process. LWMQ_E_CORRUPT: it has another size.
   static Status adopt(Window window, LapPage* out_page) noexcept {

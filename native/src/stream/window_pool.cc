@@ -178,8 +178,7 @@ bool WindowPool::recut() {
 Status WindowPool::make_window(std::uint64_t bytes, std::uint64_t bytes_max, Window* out_window) {
   *out_window = take_spare(place_, bytes, bytes_max);
   if (*out_window) return LWMQ_OK;
-  Status status = Window::create(provider_, bytes, out_window);
-  if (status == LWMQ_E_NO_MEMORY && drop_spares()) status = Window::create(provider_, bytes, out_window);
+  const Status status = create_window(provider_, bytes, out_window);
   if (status == LWMQ_OK) stats::add(stats::process().window_bytes_made, bytes);
   return status;
 }

@@ -6,11 +6,13 @@
 #include "base/checked.h"
 #include "base/yield_point.h"
 #include "os/clock.h"
+#include "os/identity.h"
 #include "stream/kept_windows.h"
 
 namespace lwmq::stream {
 
 Pool::~Pool() {
+  if (inherited_.empty() || os::forked()) return;
   if (pages_expected_ > 0 || std::ranges::any_of(pages_, &LapPage::is_in_use)) return;
   for (Window& window : inherited_) keep_spare(place_, std::move(window));
 }
@@ -69,11 +71,21 @@ Status hand_over(Link& reader, std::uint32_t partition, std::uint64_t seq, const
 
 void Pool::introduce(LapPage page, const wire::Lease& record) {
   --pages_expected_;
-  std::erase_if(pages_, [](const LapPage& other) { return !other.is_in_use(); });
+  forget_finished();
   pages_.push_back(page.share());
   if (writer == nullptr) return;
   introductions_.emplace_back(std::move(page), record);
   tell_writer();
+}
+
+void Pool::forget_finished() {
+  std::erase_if(pages_, [](const LapPage& page) { return !page.is_in_use(); });
+}
+
+void Pool::lose_writer() noexcept {
+  writer = nullptr;
+  introductions_.clear();
+  held_drops_.clear();
 }
 
 void Pool::inherit(std::string place, std::vector<Window> windows) {

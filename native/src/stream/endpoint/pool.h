@@ -53,11 +53,16 @@ struct Pool {
   // reader does not look now.
   Status show_windows(Link& reader, std::size_t* shown) const;
 
-  // A reader is shown the windows for the first time, and will make a lease page; or it has gone without.
+  // A reader is about to be shown the windows for the first time, and will make a lease page; or it has gone
+  // before it was shown any.
   void expect_page() noexcept { ++pages_expected_; }
   void expect_no_page() noexcept { --pages_expected_; }
   // An expected page has come. The writer must look at it before it writes again.
   void introduce(LapPage page, const wire::Lease& record);
+  // Lets go of the pages of readers that hold nothing any more.
+  void forget_finished();
+  // The writer has gone: nobody is told anything any more.
+  void lose_writer() noexcept;
   // The writer goes and will not touch these windows of its process again. Batches that are read there stay.
   void inherit(std::string place, std::vector<Window> windows);
   // Goes on telling the writer what it had no room for.

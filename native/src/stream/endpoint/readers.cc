@@ -156,8 +156,11 @@ void Readers::leave(Client& c, Status why) {
     if (Entry* entry = log_[partition].find(seq)) --entry->holders;
   }
   for (const auto& [number, shown] : c.reader->pools) {
-    if (shown.has_page || (why != LWMQ_E_CLOSED && why != LWMQ_E_PEER_LOST)) continue;
-    if (const auto pool = shown.pool.lock()) pool->expect_no_page();
+    const auto pool = shown.pool.lock();
+    if (!pool) continue;
+    // A page that was made, and whose message was lost, is expected for ever.
+    if (shown.windows == 0 && !shown.has_page) pool->expect_no_page();
+    pool->forget_finished();
   }
   if (why != LWMQ_E_CLOSED || c.reader->abandoned) tell_of_lost(c, why == LWMQ_E_PEER_LOST);
   end_quarantine(*c.reader);

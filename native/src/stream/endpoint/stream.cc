@@ -249,7 +249,9 @@ Status Stream::handle(Client& c, wire::StreamKind kind, const std::string& bytes
       return readers_.settle(c, bytes);
     case StreamKind::kPing:
       // A client that has not taken what was sent before hears from us in any case.
-      return c.link.has_backlog() ? LWMQ_OK : c.link.send(StreamKind::kPong, nullptr, 0);
+      // Of one that has left meanwhile, what it sent behind this is still read.
+      if (!c.link.has_backlog()) c.link.send(StreamKind::kPong, nullptr, 0);
+      return LWMQ_OK;
     case StreamKind::kExpelled:
       if (!c.reader || !c.reader->expelled) break;
       Readers::end_quarantine(*c.reader);

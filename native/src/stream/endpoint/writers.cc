@@ -234,7 +234,7 @@ void Writers::leave(Client& c, Status why) {
                             (died ? ": it " + os::process_end(c.peer.pid) : ""));
     news_.for_writers = true;
   }
-  if (c.pool) c.pool->writer = nullptr;
+  if (c.pool) c.pool->lose_writer();
 }
 
 }  // namespace lwmq::stream
