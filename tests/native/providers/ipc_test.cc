@@ -178,8 +178,8 @@ TEST(IpcDoorbell, IsRungWhenItCanBeTaken) {
 // What lies in a socket counts among the descriptors that a user may have on their way.
 TEST(IpcDoorbell, IsTakenByWhoeverSleeps) {
   Pair pair(options(256, 2), options(256, 2));
+  const std::uint64_t before = open_descriptors();  // before the thread: a new one opens files for a moment
   std::thread sleeps([&] { EXPECT_EQ(ipc().wait(pair.client, LWMQ_TLI_WAIT_EXTENT, 60000), LWMQ_OK); });
-  const std::uint64_t before = open_descriptors();
   ASSERT_GE(ipc().transport_fd(pair.server), 0) << last_error();
   EXPECT_TRUE(eventually([&] { return open_descriptors() == before + 3; }))
       << "the doorbell, the descriptor, and the doorbell at the other end";

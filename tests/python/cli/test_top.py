@@ -813,7 +813,14 @@ def test_processes_of_another_user_are_passed_over(ipc: str, spawn: Any) -> None
 
 
 def top(*arguments: object) -> str:
-    command = [sys.executable, "-m", "lwmq_spark.cli", "top", *map(str, arguments)]
+    command = [sys.executable, "-X", "faulthandler", "-m", "lwmq_spark.cli", "top", *map(str, arguments)]
     environment = {**os.environ, "COLUMNS": "200"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=True)
-    return done.stdout
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
+        try:
+            said, complaints = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)  # says where it hangs
+            pytest.fail("lwmq top hangs: " + "".join(process.communicate()))
+    assert process.returncode == 0, complaints
+    return said
