@@ -13,6 +13,7 @@ each other's files. Without --tpch AQE and broadcasts are off, and the queries a
     many      the same with 200 partitions
     strings   ROWS / 5 rows with three strings; `repartition(8, "k")` and the sums of their lengths
     python    `repartition(2, "k")` and a sum for each key in `mapInArrow`
+    columns   the rows of `numbers` from Parquet files, which the map tasks get as column batches
 
 With --tpch the session has its defaults, and the queries are the 22 of TPC-H.
 """
@@ -62,7 +63,7 @@ def sums_by_key(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from summed(so_far).to_batches() if so_far else ()
 
 
-def queries(spark: SparkSession, rows: int) -> dict[str, Make]:
+def queries(spark: SparkSession, folder: Path, rows: int) -> dict[str, Make]:
     """Each ends in sums, so that all columns are read."""
     numbers = spark.range(0, rows, 1, PARTITIONS).selectExpr(
         "id % 1000003 as k", "id * 0.5D as v", "cast(id % 1000 as int) as i"
@@ -75,6 +76,8 @@ def queries(spark: SparkSession, rows: int) -> dict[str, Make]:
     def moved(frame: DataFrame, partitions: int = PARTITIONS) -> DataFrame:
         return frame.repartition(partitions, "k")
 
+    numbers.write.parquet(f"{folder}/numbers")
+    columns = spark.read.parquet(f"{folder}/numbers")
     filtered = numbers.where("i < 900").selectExpr("k", "v + 1 as v", "i")
     return {
         "numbers": lambda: moved(numbers).selectExpr(*sums),
@@ -84,6 +87,7 @@ def queries(spark: SparkSession, rows: int) -> dict[str, Make]:
         "python": lambda: (
             moved(numbers, 2).mapInArrow(sums_by_key, "k long, v double").selectExpr("sum(k)", "sum(v)")
         ),
+        "columns": lambda: moved(columns).selectExpr(*sums),
     }
 
 
@@ -161,7 +165,7 @@ def main() -> None:
         spark = lwmq.session("exchanges", master=options.master, exchange=True, **conf)
         spark.sparkContext.setLogLevel("ERROR")
         if options.tpch is None:
-            works = queries(spark, options.rows)
+            works = queries(spark, folder, options.rows)
         else:
             works = tpch_queries(spark, folder, options.tpch)
         for name, make in works.items():

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
 import lwmq_spark as lwmq
 from tests.spark.tpch import QUERIES, TABLES
 
@@ -138,8 +140,17 @@ def shapes(spark: SparkSession, folder: str) -> dict[str, bool]:
         "cast(id as int) as i",
         "date_add(date '1970-01-01', if(id % 3 = 0, null, cast(id as int))) as d",
         "timestamp_micros(id) as t",
-    ).write.parquet(f"{folder}-numbers")
-    numbers = spark.read.parquet(f"{folder}-numbers")
+        "cast(timestamp_micros(id) as timestamp_ntz) as n",
+        "if(id % 9 = 0, null, id % 2 = 0) as flag",
+        "cast(id * 0.37 as decimal(9,2)) as d9",
+        "cast(if(id % 4 = 0, null, -k * 1e12) as decimal(38,10)) as d38",
+        "if(id % 6 = 0, null, cast(repeat(s, id % 30) as binary)) as b",
+        "if(id % 8 = 0, null, repeat(concat('wört ', id), id % 40)) as text",
+    ).write.parquet(f"{folder}-flat")
+    flat = spark.read.parquet(f"{folder}-flat")
+    cached = base.select("id", "k").coalesce(1).persist()
+    base.selectExpr("k", "array(id, k) as a").write.parquet(f"{folder}-lists")
+    lists = spark.read.parquet(f"{folder}-lists")
     queries: dict[str, Callable[[], DataFrame]] = {
         "one key": lambda: base.selectExpr("1 as one", "*").repartition(8, "one").groupBy("one").count(),
         "one partition": lambda: base.agg({"id": "sum"}),
@@ -161,12 +172,13 @@ def shapes(spark: SparkSession, folder: str) -> dict[str, bool]:
         "window": lambda: base.selectExpr("k", "sum(id) over (partition by k order by id) as t"),
         "rebalance": lambda: base.hint("rebalance", "k"),
         "columns": lambda: in_columns.repartition(5, "k").selectExpr(*placed),
-        "columns of numbers": lambda: numbers.repartition(5, "k").selectExpr(*placed),
         **{
-            f"columns by {key}": lambda key=key: numbers.repartition(5, *key.split()).selectExpr(*placed)
-            for key in ("float_", "double_", "tinyint", "smallint", "i", "d", "t", "k d float_", "i double_")
+            f"columns by {keys}": lambda keys=keys: flat.repartition(5, *keys.split()).selectExpr(*placed)
+            for keys in ("float_ double_", "tinyint smallint", "i d", "t n", "flag d9", "d38", "b", "text k")
         },
-        "columns by text": lambda: in_columns.repartition(5, "s", "id").selectExpr(*placed),
+        "columns by an expression": lambda: flat.repartition(5, F.expr("k % 7")).selectExpr(*placed),
+        "columns with lists": lambda: lists.repartition(5, "k").selectExpr(*placed),
+        "columns of a cache": lambda: cached.repartition(50, "k").selectExpr(*placed),
         "columns by ranges": lambda: in_columns.repartitionByRange(5, "s"),
         "overflown sums": lambda: spark.range(0, 20, 1, 8).selectExpr(
             "try_sum(cast(99999999999999999999999999999999999999 as decimal(38,0))) as s", "try_avg(id) as a"
@@ -179,6 +191,10 @@ def shapes(spark: SparkSession, folder: str) -> dict[str, bool]:
         same[name] = _rows(ours) == _rows(theirs)
         if name in ("sort", "sort downwards", "limit"):
             same[name] = ours == theirs
+    cached.unpersist()
+    frame = flat.repartition(5, "k")
+    frame.collect()
+    same["columns stay columns"] = "ColumnarToRow" not in _plans(frame).partition("LwmqExchange ")[2]
     return same
 
 

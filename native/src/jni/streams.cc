@@ -49,6 +49,12 @@ JNI_METHOD(jlongArray, streamDescribe)
   return result;
 }
 
+JNI_METHOD(void, partitionIds)
+(JNIEnv* env, jclass, jlong schema, jlong array, jint partitions, jlong ids) {
+  check(env, lwmq_partition_ids(handle<void>(schema), handle<void>(array),
+                                static_cast<std::uint32_t>(partitions), handle<std::uint32_t>(ids)));
+}
+
 JNI_METHOD(void, streamSettle)
 (JNIEnv* env, jclass, jbyteArray address, jbyteArray name, jboolean acknowledge, jint timeout_ms) {
   const Bytes uri(env, address);

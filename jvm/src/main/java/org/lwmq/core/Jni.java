@@ -124,6 +124,9 @@ final class Jni {
 
   static native void streamSettle(byte[] address, byte[] name, boolean acknowledge, int timeoutMs);
 
+  /** {@code schema} and {@code array} stay the caller's, because they have no release; {@code ids} is written. */
+  static native void partitionIds(long schema, long array, int partitions, long ids);
+
   static native long endpointOpen(byte[] address);
 
   /** Takes the endpoint, also when it throws TIMED_OUT. */

@@ -28,6 +28,7 @@ public final class BatchEncoder implements AutoCloseable {
 
   private final RowSink rows;
   private final Supplier<ColumnBatches> columnsAtFirstUse; // null: column batches are encoded row by row
+  private final RowBatches exact; // null: not made by `exact`
   private ColumnBatches columns; // null: none has come
 
   /**
@@ -46,11 +47,13 @@ public final class BatchEncoder implements AutoCloseable {
       this.rows = new Utf8Rows(new ArrowRowBatches(sink, schema, nullRules, batchBytes), schema, repairs);
       this.columnsAtFirstUse = null;
     }
+    this.exact = null;
   }
 
-  private BatchEncoder(RowSink rows, Supplier<ColumnBatches> columnsAtFirstUse) {
-    this.rows = rows;
+  private BatchEncoder(RowBatches exact, Supplier<ColumnBatches> columnsAtFirstUse) {
+    this.rows = exact;
     this.columnsAtFirstUse = columnsAtFirstUse;
+    this.exact = exact;
   }
 
   /**
@@ -66,7 +69,7 @@ public final class BatchEncoder implements AutoCloseable {
     List<BatchNode> nodes = BatchNode.of(schema, false);
     Supplier<RowAppender> appenders = AppenderCompiler.of(nodes);
     return sink -> {
-      RowSink rows = new RowBatches(sink, nodes, anyNull, firstBytes, batchBytes, appenders);
+      RowBatches rows = new RowBatches(sink, nodes, anyNull, firstBytes, batchBytes, appenders);
       return new BatchEncoder(rows, () -> new ColumnBatches(sink, schema, nodes, anyNull, batchBytes, rows));
     };
   }
@@ -102,6 +105,14 @@ public final class BatchEncoder implements AutoCloseable {
       columns = columnsAtFirstUse.get();
     }
     columns.write(batch);
+  }
+
+  /**
+   * Encodes the rows {@code picked[from]} to {@code picked[to - 1]} of {@code source}. Only where {@link #exact} has made
+   * the encoder, and no single rows are unpublished. May wait for room.
+   */
+  void write(FlatColumns source, int[] picked, int from, int to) {
+    exact.write(source, picked, from, to);
   }
 
   /** Publishes the rows that were encoded and not yet published, if there are any. */

@@ -35,7 +35,7 @@ final class BatchLayout {
   /** More rows make no reader faster, and a batch this long is already cheap to describe. */
   static final int ROWS_MAX = 65_536;
 
-  private static final long ALIGNMENT = 64;
+  static final long ALIGNMENT = 64;
   /** Short values are copied with what stands behind them, so there is room behind the last one. */
   private static final long OVERRUN = RowAppender.WORDS_AT_ONCE;
   /** Of a buffer, and of the elements of a node: offsets have 31 bits. */

@@ -7,7 +7,6 @@ import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.types.pojo.Field;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
-import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.lwmq.core.LwmqException;
 import org.lwmq.core.Status;
@@ -27,7 +26,7 @@ final class ColumnBatches {
   private final long batchBytes;
   private final RowSink rows;
   private final ArrowBatches arrow;
-  private final boolean flat;
+  private final FlatColumns columns; // null: not all are flat
   private long copied;
 
   /** {@code rows} takes what cannot stay in columns; {@code nodes} are of {@code schema}. */
@@ -40,7 +39,7 @@ final class ColumnBatches {
     this.batchBytes = batchBytes;
     this.rows = rows;
     this.arrow = new ArrowBatches(sink, nullRules);
-    this.flat = nodes.stream().allMatch(ColumnCopier::copies);
+    this.columns = nodes.stream().allMatch(ColumnCopier::copies) ? new FlatColumns(nodes) : null;
   }
 
   /** Publishes {@code batch}, after what came before it as rows. The batch stays the caller's. */
@@ -54,7 +53,7 @@ final class ColumnBatches {
     if (isArrow(batch)) {
       rows.flush();
       writeArrow(batch);
-    } else if (flat) {
+    } else if (columns != null) {
       rows.flush();
       writeFlat(batch);
     } else {
@@ -114,8 +113,7 @@ final class ColumnBatches {
   }
 
   private void writeFlat(ColumnarBatch batch) {
-    long bytes = size(batch, 0, batch.numRows(), new long[nodes.size()]);
-    int step = rowsPerBlock(batch.numRows(), bytes);
+    int step = rowsPerBlock(batch.numRows(), columns.choose(batch, 0, batch.numRows()));
     for (int from = 0; from < batch.numRows(); from += step) {
       writePiece(batch, from, Math.min(step, batch.numRows() - from));
     }
@@ -140,23 +138,21 @@ final class ColumnBatches {
 
   /** False, and nothing is written, when a string is not UTF-8. */
   private boolean writeFlat(ColumnarBatch batch, int from, int n) {
-    long[] valueBytes = new long[nodes.size()];
-    long bodyBytes = size(batch, from, n, valueBytes);
     long bodyOffset = IpcMessage.bodyOffset(nodes.size(), IpcMessage.bufferCountOf(nodes));
-    long block = sink.allocate(bodyOffset + bodyBytes);
+    long block = sink.allocate(bodyOffset + columns.choose(batch, from, n));
     try {
+      long body = block + bodyOffset;
+      long bytes = columns.copyTo(body);
       IpcMessage message = new IpcMessage(nodes);
-      long at = 0;
       for (BatchNode node : nodes) {
-        at = column(message, node, batch.column(node.index), from, n, valueBytes[node.index], block + bodyOffset, at);
-        if (at < 0) {
+        if (!describe(message, node, n, body)) {
           sink.discard();
           return false;
         }
       }
-      message.write(block, bodyOffset, at, n);
-      sink.publish(bodyOffset + at, n);
-      copied += at;
+      message.write(block, bodyOffset, bytes, n);
+      sink.publish(bodyOffset + bytes, n);
+      copied += bytes;
       return true;
     } catch (RuntimeException e) {
       sink.discard();
@@ -164,65 +160,27 @@ final class ColumnBatches {
     }
   }
 
-  /** Copies one column to {@code body + at}; answers where the next begins, or -1 when a string is not UTF-8. */
-  private long column(
-      IpcMessage message, BatchNode node, ColumnVector column, int from, int n, long valueBytes, long body, long at) {
+  /** Adds one column to the message; false when a string of it is not UTF-8. */
+  private boolean describe(IpcMessage message, BatchNode node, int n, long body) {
+    int k = node.index;
+    message.addNode(n, columns.nulls[k]);
     if (node.kind == BatchNode.Kind.NULL) {
-      message.addNode(n, n);
-      return at;
+      return true;
     }
-    long next = at;
-    long bitmap = BatchLayout.bitmapBytes(n);
-    long nulls = column.hasNull() ? ColumnCopier.validity(column, from, n, body + next) : 0;
-    nullRules.check(node.index, nulls);
-    message.addNode(n, nulls);
-    message.addBuffer(next, nulls > 0 ? bitmap : 0);
-    next += nulls > 0 ? BatchLayout.align(bitmap) : 0;
-    switch (node.kind) {
-      case BITS -> {
-        ColumnCopier.bits(column, from, n, body + next);
-        message.addBuffer(next, bitmap);
-        next += BatchLayout.align(bitmap);
-      }
-      case FIXED -> {
-        ColumnCopier.fixed(node, column, from, n, body + next);
-        message.addBuffer(next, (long) n * node.width);
-        next += BatchLayout.align((long) n * node.width);
-      }
-      default -> {
-        long offsets = next;
-        long values = next + BatchLayout.align(4L * n + 4);
-        ColumnCopier.bytes(node, column, from, n, body + offsets, body + values, valueBytes);
-        if (node.isText() && !Utf8.areValid(body + offsets, n, body + values)) {
-          return -1;
-        }
-        message.addBuffer(offsets, 4L * n + 4);
-        message.addBuffer(values, valueBytes);
-        next = values + BatchLayout.align(valueBytes);
-      }
+    nullRules.check(k, columns.nulls[k]);
+    if (columns.nulls[k] > 0) {
+      message.addBuffer(columns.validity[k] - body, BatchLayout.bitmapBytes(n));
+    } else {
+      message.addBuffer(0, 0);
     }
-    return next;
-  }
-
-  /** Bytes of the body of rows {@code from} on, all validity counted; fills in what strings need. */
-  private long size(ColumnarBatch batch, int from, int n, long[] valueBytes) {
-    long bytes = 0;
-    for (BatchNode node : nodes) {
-      int k = node.index;
-      if (node.kind == BatchNode.Kind.NULL) {
-        continue;
+    if (node.kind == BatchNode.Kind.BYTES) {
+      if (node.isText() && !Utf8.areValid(columns.offsets[k], n, columns.values[k])) {
+        return false;
       }
-      bytes += BatchLayout.align(BatchLayout.bitmapBytes(n));
-      if (node.kind == BatchNode.Kind.BITS) {
-        bytes += BatchLayout.align(BatchLayout.bitmapBytes(n));
-      } else if (node.kind == BatchNode.Kind.FIXED) {
-        bytes += BatchLayout.align((long) n * node.width);
-      } else {
-        valueBytes[k] = ColumnCopier.valueBytes(node, batch.column(k), from, n);
-        bytes += BatchLayout.align(4L * n + 4) + BatchLayout.align(valueBytes[k]);
-      }
+      message.addBuffer(columns.offsets[k] - body, 4L * n + 4);
     }
-    return bytes;
+    message.addBuffer(columns.values[k] - body, columns.bytesOf(node));
+    return true;
   }
 
   private int rowsPerBlock(int count, long bytes) {

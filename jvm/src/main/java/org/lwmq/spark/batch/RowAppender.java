@@ -1,7 +1,6 @@
 package org.lwmq.spark.batch;
 
 import java.util.Iterator;
-import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.Decimal;
@@ -11,32 +10,20 @@ import org.apache.spark.unsafe.Platform;
  * Stores rows into a batch that is laid out in native memory, straight from Spark's row and without a copy on the way.
  *
  * <p>The subclass is generated for one schema ({@link AppenderSource}) and keeps addresses and counters in fields of
- * its own, so that a row costs loads and stores only. {@link #bind} points it at a planned {@link BatchLayout};
- * from then on each row is either stored whole or refused, and then nothing of it counts. Every store is bounded by the
- * capacities of the layout: a store outside the block would end the JVM.
+ * its own, so that a row costs loads and stores only.
  *
  * <p>Public because generated classes live in a loader of their own. One thread.
  */
-public abstract class RowAppender {
+public abstract class RowAppender extends BatchAppender {
   /** So many bytes are copied for any shorter value, if the source has them: a loop would be mispredicted. */
   static final int WORDS_AT_ONCE = 32;
   /** A value up to here is copied word by word, which is quicker than a call. */
   private static final int WORDS_MAX = 64;
 
-  /** Elements stored, by node; true after {@link #save}. */
-  protected final int[] count;
-  /** Bytes stored, by node; likewise. */
-  protected final long[] used;
-  /** Rows stored since bind. */
-  protected int rows;
-  /** Rows that fit. */
-  protected int rowsMax;
-
   private byte[] scratch = new byte[0];
 
   protected RowAppender(int nodes) {
-    count = new int[nodes];
-    used = new long[nodes];
+    super(nodes);
   }
 
   /** Stores one row, or refuses it. */
@@ -44,50 +31,6 @@ public abstract class RowAppender {
 
   /** Stores rows until one is refused, which is returned, or until there are no more: null. */
   public abstract InternalRow appendAll(Iterator<InternalRow> rowsToCome);
-
-  /** Takes the addresses over into the subclass's fields, and begins at row 0. */
-  protected abstract void load(int[] capacity, long[] room, long[] validity, long[] offsets, long[] values);
-
-  /** Brings {@link #count} and {@link #used} up to date. */
-  protected abstract void save();
-
-  final void bind(BatchLayout layout) {
-    rows = 0;
-    rowsMax = layout.rows();
-    load(layout.capacity, layout.room, layout.validity, layout.offsets, layout.values);
-  }
-
-  final int rows() {
-    return rows;
-  }
-
-  /** Elements and bytes of every node so far. */
-  final int[] counts(List<BatchNode> nodes) {
-    save();
-    for (BatchNode node : nodes) {
-      if (node.parent == null) {
-        count[node.index] = rows;
-      } else if (node.followsParent()) {
-        count[node.index] = count[node.parent.index];
-      }
-    }
-    return count;
-  }
-
-  final long[] used() {
-    return used;
-  }
-
-  protected static void setNull(long validity, int at) {
-    long address = validity + (at >> 3);
-    Platform.putByte(null, address, (byte) (Platform.getByte(null, address) & ~(1 << (at & 7))));
-  }
-
-  /** Sets a bit that is 0 to {@code bit}. */
-  protected static void orBit(long bits, int at, byte bit) {
-    long address = bits + (at >> 3);
-    Platform.putByte(null, address, (byte) (Platform.getByte(null, address) | (bit << (at & 7))));
-  }
 
   /**
    * Copies a value of an UnsafeRow, which pads its values to words; the layout leaves {@link #WORDS_AT_ONCE} behind

@@ -29,6 +29,8 @@ final class RowBatches implements RowSink {
   private final Supplier<RowAppender> appenders;
 
   private RowAppender appender; // made for the first row: where a plan has columns, none may come
+  private ColumnAppender columns; // null: no columns have come
+  private BatchAppender current; // of the block that is lent now
   private long target;
   private long block; // 0 while none is lent
   private long bodyEnd;
@@ -77,18 +79,37 @@ final class RowBatches implements RowSink {
     }
   }
 
+  /** Stores the rows {@code picked[from]} to {@code picked[to - 1]} of {@code source}. Single rows are flushed before. */
+  void write(FlatColumns source, int[] picked, int from, int to) {
+    if (columns == null) {
+      columns = new ColumnAppender(nodes);
+    }
+    int at = from;
+    if (block != 0) {
+      at += columns.append(source, picked, at, to);
+    }
+    while (at < to) {
+      begin(columns, source.row(picked[at]));
+      int stored = columns.append(source, picked, at, to);
+      if (stored == 0) {
+        throw tooSmall();
+      }
+      at += stored;
+    }
+  }
+
   @Override
   public void flush() {
     if (block == 0) {
       return;
     }
-    int rows = appender.rows();
+    int rows = current.rows();
     if (rows == 0) {
       close();
       return;
     }
-    int[] count = appender.counts(nodes);
-    long[] used = appender.used();
+    int[] count = current.counts(nodes);
+    long[] used = current.used();
     long bodyOffset = layout.bodyOffset();
     long body = block + bodyOffset;
     boolean push = payload(count, used) < (layout.bytes() - bodyOffset) / 2;
@@ -120,17 +141,27 @@ final class RowBatches implements RowSink {
 
   /** Publishes what there is, and begins the next batch with {@code row}, which was refused or is the first. */
   private void begin(InternalRow row) {
-    flush();
     if (appender == null) {
       appender = appenders.get();
     }
-    layout.plan(target, row);
+    begin(appender, row);
+    if (!appender.append(row)) {
+      throw tooSmall();
+    }
+  }
+
+  /** Publishes what there is, and begins the next batch, in which {@code next} stores {@code first} and more rows. */
+  private void begin(BatchAppender next, InternalRow first) {
+    flush();
+    layout.plan(target, first);
     block = allocate();
     layout.bind(block, sink.available());
-    appender.bind(layout);
-    if (!appender.append(row)) {
-      throw new IllegalStateException("a row that was measured does not fit " + layout.bytes() + " bytes");
-    }
+    current = next;
+    current.bind(layout);
+  }
+
+  private IllegalStateException tooSmall() {
+    return new IllegalStateException("a row that was measured does not fit " + layout.bytes() + " bytes");
   }
 
   private long allocate() {

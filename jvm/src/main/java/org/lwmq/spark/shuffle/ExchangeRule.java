@@ -24,6 +24,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.lwmq.core.LwmqException;
 import org.lwmq.spark.batch.BatchEncoder;
+import org.lwmq.spark.batch.ColumnSplitter;
 import org.lwmq.spark.batch.StreamSchema;
 import org.lwmq.spark.conf.LwmqShuffleConf;
 import org.slf4j.Logger;
@@ -138,7 +139,7 @@ public final class ExchangeRule extends Rule<SparkPlan> {
 
   /**
    * Puts below our exchanges what their map tasks are to run. Spark puts a row-to-column transition there, because our
-   * exchanges give columns: they take rows. Columns that go to more than one partition become rows.
+   * exchanges give columns: they take both. Columns with others inside them become rows.
    */
   static SparkPlan withInputs(SparkPlan plan) {
     return changed(plan, node -> node instanceof LwmqExchangeExec exchange ? withInput(exchange) : node);
@@ -149,7 +150,8 @@ public final class ExchangeRule extends Rule<SparkPlan> {
     if (child instanceof LwmqSinkExec) {
       return exchange;
     }
-    if (child.supportsColumnar() && exchange.outputPartitioning() != SinglePartition$.MODULE$) {
+    boolean isSingle = exchange.outputPartitioning() == SinglePartition$.MODULE$;
+    if (child.supportsColumnar() && !isSingle && !ColumnSplitter.splits(LwmqExchangeExec.schemaOf(child.output()))) {
       child = new ColumnarToRowExec(child);
     }
     if (SQLConf.get().wholeStageEnabled() && LwmqSinkExec.fits(child, exchange.outputPartitioning())) {

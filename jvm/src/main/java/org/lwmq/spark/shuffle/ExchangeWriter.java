@@ -2,6 +2,7 @@ package org.lwmq.spark.shuffle;
 
 import java.io.IOException;
 import java.util.Iterator;
+import java.util.function.ToIntFunction;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.scheduler.MapStatus;
@@ -13,6 +14,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.TaskCompletionListener;
 import org.lwmq.core.LwmqException;
 import org.lwmq.spark.batch.BatchEncoder;
+import org.lwmq.spark.batch.ColumnSplitter;
 import org.lwmq.spark.conf.LwmqShuffleConf;
 import org.lwmq.spark.failure.Failures;
 import scala.Option;
@@ -66,7 +68,7 @@ final class ExchangeWriter extends ShuffleWriter<Object, InternalRow> {
     for (long length : output.lengths()) {
       bytes += length;
     }
-    metrics.incRecordsWritten(encoders.rows());
+    metrics.incRecordsWritten(output.rows());
     metrics.incBytesWritten(bytes);
     metrics.incWriteTime(System.nanoTime() - start);
     dependency.dataSize().add(bytes);
@@ -77,12 +79,19 @@ final class ExchangeWriter extends ShuffleWriter<Object, InternalRow> {
     if (!input.hasNext()) {
       return;
     }
-    if (dependency.inColumns()) {
-      input.forEachRemaining(batch -> encoders.write(0, (ColumnarBatch) batch));
-      return;
+    ToIntFunction<InternalRow> partitionOf = dependency.rowPartitioner().start();
+    int partitions = output.lengths().length;
+    if (!dependency.inColumns()) {
+      input.forEachRemaining(row -> encoders.write(partitionOf.applyAsInt((InternalRow) row), (InternalRow) row));
+    } else if (partitions == 1) {
+      input.forEachRemaining(batch -> encoders.of(0).write((ColumnarBatch) batch));
+    } else {
+      int[] keys = dependency.rowPartitioner().hashedColumns();
+      try (ColumnSplitter splitter =
+          new ColumnSplitter(dependency.schema(), partitions, keys, partitionOf, encoders::of)) {
+        input.forEachRemaining(batch -> splitter.write((ColumnarBatch) batch));
+      }
     }
-    RowPartitioner.Ids ids = dependency.rowPartitioner().start();
-    input.forEachRemaining(row -> encoders.write(ids.of((InternalRow) row), (InternalRow) row));
   }
 
   @Override

@@ -7,7 +7,7 @@ import org.apache.spark.serializer.Serializer;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
-import org.apache.spark.sql.catalyst.plans.physical.SinglePartition$;
+import org.apache.spark.sql.execution.ColumnarToRowExec;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.ShufflePartitionSpec;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -27,7 +27,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * An exchange whose rows travel as Arrow batches through the memory of the executors. Puts each row where Spark's own
  * exchange would, and gives column batches. Driver.
  *
- * <p>The child may give rows or column batches. {@link ExchangeRule} decides which exchanges of a plan become one, and
+ * <p>The child may give rows or flat column batches. {@link ExchangeRule} decides which exchanges of a plan become one, and
  * takes out the transition that Spark inserts below.
  */
 public final class LwmqExchangeExec extends ShuffleExchangeExec {
@@ -69,21 +69,21 @@ public final class LwmqExchangeExec extends ShuffleExchangeExec {
     return input;
   }
 
+  private RDD<InternalRow> inputRows() {
+    return child().supportsColumnar() ? new ColumnarToRowExec(child()).execute() : inputRDD();
+  }
+
   @Override
   public synchronized ShuffleDependency<Object, InternalRow, InternalRow> shuffleDependency() {
     if (dependency == null) {
       Seq<Attribute> columns = child().output();
-      boolean inColumns = child().supportsColumnar();
-      if (inColumns && outputPartitioning() != SinglePartition$.MODULE$) {
-        throw new IllegalStateException("columns below an LwmqExchange to " + outputPartitioning());
-      }
       Serializer unused = new UnsafeRowSerializer(columns.size(), null);
       dependency = new ExchangeDependency(
           LwmqShuffleManager.door(),
           inputRDD(),
           schemaOf(columns),
-          RowPartitioner.of(outputPartitioning(), columns, this::inputRDD),
-          inColumns,
+          RowPartitioner.of(outputPartitioning(), columns, this::inputRows),
+          child().supportsColumnar(),
           unused,
           ShuffleExchangeExec.createShuffleWriteProcessor(metrics()),
           metrics().apply("dataSize"));

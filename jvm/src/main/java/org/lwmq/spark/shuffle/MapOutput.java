@@ -23,6 +23,7 @@ final class MapOutput implements AutoCloseable {
   private final long[] lengths;
   private SpillFile file; // null: all batches are in memory
   private long reserved;
+  private long rows;
   private boolean isCommitted;
 
   MapOutput(ExchangeStreams streams, ExchangeDependency dependency, long mapId, TaskContext context) {
@@ -36,6 +37,11 @@ final class MapOutput implements AutoCloseable {
   /** Bytes of the batches of each partition. */
   long[] lengths() {
     return lengths;
+  }
+
+  /** Rows of all batches. */
+  long rows() {
+    return rows;
   }
 
   /** Lends a block of at least {@code bytes}; null: the executor's memory is full. */
@@ -64,13 +70,18 @@ final class MapOutput implements AutoCloseable {
     writer.discard(block);
   }
 
-  void publish(Block block, int partition, long bytes, long rows) {
-    writer.publish(block, partition, bytes, rows, Writer.IPC_MESSAGE);
+  void publish(Block block, int partition, long bytes, long batchRows) {
+    writer.publish(block, partition, bytes, batchRows, Writer.IPC_MESSAGE);
+    count(partition, bytes, batchRows);
+  }
+
+  private void count(int partition, long bytes, long batchRows) {
     lengths[partition] += bytes;
+    rows += batchRows;
   }
 
   /** Moves the batch at {@code address} to the file. */
-  void spill(int partition, long address, long bytes, long rows) {
+  void spill(int partition, long address, long bytes, long batchRows) {
     try {
       if (file == null) {
         file = new SpillFile(ExchangeStreams.newFile());
@@ -85,8 +96,8 @@ final class MapOutput implements AutoCloseable {
       writer.discard(reference);
       throw e;
     }
-    writer.publish(reference, partition, file.referenceBytes(), rows, Writer.IPC_MESSAGE);
-    lengths[partition] += bytes;
+    writer.publish(reference, partition, file.referenceBytes(), batchRows, Writer.IPC_MESSAGE);
+    count(partition, bytes, batchRows);
     context.taskMetrics().incMemoryBytesSpilled(bytes);
     context.taskMetrics().incDiskBytesSpilled(bytes);
   }

@@ -2,7 +2,6 @@ package org.lwmq.spark.shuffle;
 
 import java.util.function.Function;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.lwmq.spark.batch.BatchEncoder;
 import org.lwmq.spark.batch.BatchSink;
 
@@ -18,7 +17,6 @@ public final class PartitionEncoders implements AutoCloseable {
   private final MapOutput output;
   private final Function<BatchSink, BatchEncoder> encoderOver;
   private final BatchEncoder[] encoders; // null: no row has come for the partition
-  private long rows;
 
   /** @param encoderOver makes the encoder of a partition */
   PartitionEncoders(MapOutput output, int partitions, Function<BatchSink, BatchEncoder> encoderOver) {
@@ -50,27 +48,15 @@ public final class PartitionEncoders implements AutoCloseable {
   /** Encodes one row, which is the caller's afterwards. */
   public void write(int partition, InternalRow row) {
     of(partition).write(row);
-    rows++;
   }
 
-  /** Encodes a column batch, all of whose rows belong to {@code partition}. */
-  void write(int partition, ColumnarBatch batch) {
-    of(partition).write(batch);
-    rows += batch.numRows();
-  }
-
-  private BatchEncoder of(int partition) {
+  BatchEncoder of(int partition) {
     BatchEncoder encoder = encoders[partition];
     if (encoder == null) {
       encoder = encoderOver.apply(new ExchangeSink(output, partition));
       encoders[partition] = encoder;
     }
     return encoder;
-  }
-
-  /** Rows that were written. */
-  long rows() {
-    return rows;
   }
 
   void flush() {

@@ -5,6 +5,8 @@ import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.function.Supplier;
+import java.util.function.ToIntFunction;
+import java.util.stream.IntStream;
 import org.apache.spark.Partitioner;
 import org.apache.spark.RangePartitioner;
 import org.apache.spark.api.java.function.FlatMapFunction;
@@ -12,6 +14,7 @@ import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
@@ -31,21 +34,19 @@ import scala.reflect.ClassTag$;
  * rows that Spark's exchange would put there. Made in the driver; {@link #start} in a task.
  */
 final class RowPartitioner implements Serializable {
-  /** The partition of one row. One thread. */
-  interface Ids {
-    int of(InternalRow row);
-  }
-
   private final Seq<Expression> keys; // without any: there is one partition
   private final Seq<Attribute> input;
   private final Partitioner ranges; // null: the key is the partition's id
   private final int partitions;
+  private final int[] hashedColumns;
 
-  private RowPartitioner(Seq<Expression> keys, Seq<Attribute> input, Partitioner ranges, int partitions) {
+  private RowPartitioner(
+      Seq<Expression> keys, Seq<Attribute> input, Partitioner ranges, int partitions, int[] hashedColumns) {
     this.keys = keys;
     this.input = input;
     this.ranges = ranges;
     this.partitions = partitions;
+    this.hashedColumns = hashedColumns;
   }
 
   /** Whether {@link #of} knows {@code partitioning}. */
@@ -62,15 +63,25 @@ final class RowPartitioner implements Serializable {
    */
   static RowPartitioner of(Partitioning partitioning, Seq<Attribute> input, Supplier<RDD<InternalRow>> rows) {
     if (partitioning instanceof HashPartitioning hash) {
-      return new RowPartitioner(seq(List.of(hash.partitionIdExpression())), input, null, hash.numPartitions());
+      return new RowPartitioner(
+          seq(List.of(hash.partitionIdExpression())), input, null, hash.numPartitions(), placesOf(hash, input));
     }
     if (partitioning instanceof RangePartitioning range) {
       List<SortOrder> order = CollectionConverters.asJava(range.ordering());
       Seq<Expression> keys = seq(order.stream().map(SortOrder::child).toList());
       Partitioner ranges = ranges(range.numPartitions(), order, keys, input, rows.get());
-      return new RowPartitioner(keys, input, ranges, ranges.numPartitions());
+      return new RowPartitioner(keys, input, ranges, ranges.numPartitions(), new int[0]);
     }
-    return new RowPartitioner(seq(List.of()), input, null, 1);
+    return new RowPartitioner(seq(List.of()), input, null, 1, new int[0]);
+  }
+
+  /** The places of the keys in {@code input}; empty: not all of them are columns. */
+  private static int[] placesOf(HashPartitioning hash, Seq<Attribute> input) {
+    List<ExprId> columns = CollectionConverters.asJava(input).stream().map(Attribute::exprId).toList();
+    int[] places = CollectionConverters.asJava(hash.expressions()).stream()
+        .mapToInt(key -> key instanceof Attribute column ? columns.indexOf(column.exprId()) : -1)
+        .toArray();
+    return IntStream.of(places).anyMatch(place -> place < 0) ? new int[0] : places;
   }
 
   private static Partitioner ranges(
@@ -101,11 +112,17 @@ final class RowPartitioner implements Serializable {
     return partitions;
   }
 
+  /** The columns whose hash is the key; empty: it is found row by row. */
+  int[] hashedColumns() {
+    return hashedColumns;
+  }
+
   private boolean isSingle() {
     return keys.isEmpty();
   }
 
-  Ids start() {
+  /** Tells the partition of each row. For one thread. */
+  ToIntFunction<InternalRow> start() {
     if (isSingle()) {
       return row -> 0;
     }
