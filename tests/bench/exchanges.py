@@ -1,12 +1,13 @@
 """Our exchange beside Spark's sort shuffle: the same queries, in turn, in one session.
 
     python -m tests.bench.exchanges [--tpch SCALE] [--rows ROWS] [--master MASTER] [--uncompressed]
-                                    [--rounds ROUNDS] [--only QUERY ...]
+                                    [--no-adaptive] [--rounds ROUNDS] [--only QUERY ...]
 
 Prints for each query the seconds and the CPU seconds of driver and executors in the best round of each side,
 and how often ours is as fast; writes build/bench/exchanges-<time>.json. Spark's local directories are on
 tmpfs, so that its files cost it no disk. --uncompressed turns off its compression and lets its executors read
-each other's files. Without --tpch AQE and broadcasts are off, and the queries are:
+each other's files. Without --tpch AQE and broadcasts are off, and there is a limit: the seconds of the same
+query over rows that stay where they are, in as many tasks as its last stage has. The queries are:
 
     numbers   ROWS rows of a long, a double and an int; `repartition(8, "k")` and sums
     filtered  the same behind a filter and a projection
@@ -15,7 +16,8 @@ each other's files. Without --tpch AQE and broadcasts are off, and the queries a
     python    `repartition(2, "k")` and a sum for each key in `mapInArrow`
     columns   the rows of `numbers` from Parquet files, which the map tasks get as column batches
 
-With --tpch the session has its defaults, and the queries are the 22 of TPC-H.
+With --tpch the session has its defaults, but for what --no-adaptive turns off, and the queries are the 22 of
+TPC-H.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 8
-WARM_UP = 8  # rounds: until then HotSpot's compilers take half of the processor
+WARM_UP = 14  # rounds: until then HotSpot's compilers take up to half of the processor
 
 
 def sums_by_key(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -63,29 +65,32 @@ def sums_by_key(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from summed(so_far).to_batches() if so_far else ()
 
 
-def queries(spark: SparkSession, folder: Path, rows: int) -> dict[str, Make]:
-    """Each ends in sums, so that all columns are read."""
-    numbers = spark.range(0, rows, 1, PARTITIONS).selectExpr(
-        "id % 1000003 as k", "id * 0.5D as v", "cast(id % 1000 as int) as i"
-    )
+def queries(spark: SparkSession, folder: Path, rows: int, exchange: bool = True) -> dict[str, Make]:
+    """Each ends in sums, so that all columns are read. Without `exchange` no row moves: call that second."""
+
+    def numbers(tasks: int = PARTITIONS) -> DataFrame:
+        return spark.range(0, rows, 1, PARTITIONS if exchange else tasks).selectExpr(
+            "id % 1000003 as k", "id * 0.5D as v", "cast(id % 1000 as int) as i"
+        )
+
+    def moved(frame: DataFrame, partitions: int = PARTITIONS) -> DataFrame:
+        return frame.repartition(partitions, "k") if exchange else frame
+
     strings = spark.range(0, rows // 5, 1, PARTITIONS).selectExpr(
         "id % 1000003 as k", *(f"concat('text {n} ', id % {1000 + n}) as s{n}" for n in range(3))
     )
     sums = ("sum(k)", "sum(v)", "sum(i)")
-
-    def moved(frame: DataFrame, partitions: int = PARTITIONS) -> DataFrame:
-        return frame.repartition(partitions, "k")
-
-    numbers.write.parquet(f"{folder}/numbers")
+    if exchange:
+        numbers().write.parquet(f"{folder}/numbers")
     columns = spark.read.parquet(f"{folder}/numbers")
-    filtered = numbers.where("i < 900").selectExpr("k", "v + 1 as v", "i")
+    filtered = numbers().where("i < 900").selectExpr("k", "v + 1 as v", "i")
     return {
-        "numbers": lambda: moved(numbers).selectExpr(*sums),
+        "numbers": lambda: moved(numbers()).selectExpr(*sums),
         "filtered": lambda: moved(filtered).selectExpr(*sums),
-        "many": lambda: moved(numbers, 200).selectExpr(*sums),
+        "many": lambda: moved(numbers(200), 200).selectExpr(*sums),
         "strings": lambda: moved(strings).selectExpr(*(f"sum(length(s{n}))" for n in range(3))),
         "python": lambda: (
-            moved(numbers, 2).mapInArrow(sums_by_key, "k long, v double").selectExpr("sum(k)", "sum(v)")
+            moved(numbers(2), 2).mapInArrow(sums_by_key, "k long, v double").selectExpr("sum(k)", "sum(v)")
         ),
         "columns": lambda: moved(columns).selectExpr(*sums),
     }
@@ -107,32 +112,30 @@ def cpu_seconds() -> float:
     return total
 
 
-def compare(spark: SparkSession, make: Make, rounds: int) -> dict[str, float]:
-    """Ours and Spark's in turn."""
-    seconds: dict[str, list[float]] = {"true": [], "false": []}
-    cpus: dict[str, list[float]] = {"true": [], "false": []}
+def compare(spark: SparkSession, make: Make, limit: Make | None, rounds: int) -> dict[str, float]:
+    """Ours, Spark's and the limit in turn."""
+    sides = {"": ("true", make), "spark ": ("false", make)} | ({"limit ": ("true", limit)} if limit else {})
+    seconds: dict[str, list[float]] = {side: [] for side in sides}
+    cpus: dict[str, list[float]] = {side: [] for side in sides}
     found = {"exchanges": 0, "of them ours": 0}
     for number in range(WARM_UP + rounds):
-        for enabled in ("true", "false") if number % 2 == 0 else ("false", "true"):
+        for side, (enabled, query) in list(sides.items())[:: 1 if number % 2 == 0 else -1]:
             spark.conf.set(ENABLED, enabled)
             cpu, start = cpu_seconds(), time.perf_counter()
-            frame = make()
+            frame = query()
             frame.collect()
             if number >= WARM_UP:
-                seconds[enabled].append(time.perf_counter() - start)
-                cpus[enabled].append(cpu_seconds() - cpu)
-            if enabled == "true":
+                seconds[side].append(time.perf_counter() - start)
+                cpus[side].append(cpu_seconds() - cpu)
+            if not side:
                 ours, theirs = exchanges_of(frame)
                 found = {"exchanges": ours + theirs, "of them ours": ours}
-    ours, theirs = (min(seconds[one]) for one in ("true", "false"))
-    our_cpu, their_cpu = (min(cpus[one]) for one in ("true", "false"))
+    best = {f"{side}seconds": min(values) for side, values in seconds.items()}
+    best |= {f"{side}cpu": min(values) for side, values in cpus.items()}
     return {
-        "seconds": ours,
-        "spark seconds": theirs,
-        "times as fast": theirs / ours,
-        "cpu": our_cpu,
-        "spark cpu": their_cpu,
-        "times less cpu": their_cpu / our_cpu,
+        **best,
+        "times as fast": best["spark seconds"] / best["seconds"],
+        "times less cpu": best["spark cpu"] / best["cpu"],
         **found,
     }
 
@@ -143,6 +146,7 @@ def main() -> None:
     parser.add_argument("--tpch", type=float, metavar="SCALE")
     parser.add_argument("--master", default="local-cluster[2,1,2048]")
     parser.add_argument("--uncompressed", action="store_true")
+    parser.add_argument("--no-adaptive", action="store_true", help="with --tpch: AQE off")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="+", metavar="QUERY", help="of those that are measured, such as Q6")
     options = parser.parse_args()
@@ -157,20 +161,24 @@ def main() -> None:
         "spark.sql.shuffle.partitions": PARTITIONS,
     }
     if options.tpch is None:
-        conf |= {"spark.sql.adaptive.enabled": False, "spark.sql.autoBroadcastJoinThreshold": -1}
+        conf["spark.sql.autoBroadcastJoinThreshold"] = -1
+    if options.tpch is None or options.no_adaptive:
+        conf["spark.sql.adaptive.enabled"] = False
     if options.uncompressed:
         conf |= {"spark.shuffle.compress": False, "spark.shuffle.readHostLocalDisk": True}
     results: dict[str, dict[str, float]] = {}
     try:
         spark = lwmq.session("exchanges", master=options.master, exchange=True, **conf)
         spark.sparkContext.setLogLevel("ERROR")
+        limits: dict[str, Make] = {}
         if options.tpch is None:
             works = queries(spark, folder, options.rows)
+            limits = queries(spark, folder, options.rows, exchange=False)
         else:
             works = tpch_queries(spark, folder, options.tpch)
         for name, make in works.items():
             if options.only is None or name in options.only:
-                results[name] = compare(spark, make, options.rounds)
+                results[name] = compare(spark, make, limits.get(name), options.rounds)
                 shown = {key: round(value, 2) for key, value in results[name].items()}
                 print(name, shown, flush=True)
         spark.stop()

@@ -3,6 +3,7 @@ package org.lwmq.spark.shuffle;
 import java.io.IOException;
 import java.util.Iterator;
 import java.util.function.ToIntFunction;
+import java.util.stream.LongStream;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.scheduler.MapStatus;
@@ -23,6 +24,9 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** Writes the rows of one map task as Arrow batches, one encoder for each partition. The task's thread. */
 final class ExchangeWriter extends ShuffleWriter<Object, InternalRow> {
+  /** Our bytes for each byte of Spark's files with lz4: the mean over the exchanges of TPC-H; of large ones 1.9 to 3.3. */
+  private static final double COMPRESSION = 2.5;
+
   private final ExchangeDependency dependency;
   private final long mapId;
   private final ShuffleWriteMetricsReporter metrics;
@@ -108,7 +112,15 @@ final class ExchangeWriter extends ShuffleWriter<Object, InternalRow> {
       return Option.empty();
     }
     return Option.apply(MapStatus$.MODULE$.apply(
-        SparkEnv.get().blockManager().shuffleServerId(), output.lengths(), mapId, 0));
+        SparkEnv.get().blockManager().shuffleServerId(), lengthsAsCompressed(), mapId, 0));
+  }
+
+  /** Adaptive execution merges and splits partitions by limits that users give for compressed files. */
+  private long[] lengthsAsCompressed() {
+    long[] lengths = output.lengths();
+    return SparkEnv.get().conf().getBoolean("spark.shuffle.compress", true)
+        ? LongStream.of(lengths).map(bytes -> (long) Math.ceil(bytes / COMPRESSION)).toArray()
+        : lengths;
   }
 
   @Override
