@@ -162,6 +162,8 @@ def main() -> None:
     }
     if options.tpch is None:
         conf["spark.sql.autoBroadcastJoinThreshold"] = -1
+        # Python's batches: with a bound of bytes Spark measures every row.
+        conf["spark.sql.execution.arrow.maxBytesPerBatch"] = "2147483647b"
     if options.tpch is None or options.no_adaptive:
         conf["spark.sql.adaptive.enabled"] = False
     if options.uncompressed:

@@ -146,7 +146,7 @@ def test_executors_fetch_from_each_other(cluster: Cluster) -> None:
 def test_an_executor_killed_around_an_exchange_changes_no_answer(
     cluster: Cluster, tmp_path: Path, when: str
 ) -> None:
-    for seed in range(20 if os.environ.get("LWMQ_SLOW") == "1" else 1):
+    for seed in range(20 if os.environ.get("LWMQ_SLOW") == "1" else 3):
         rng = random.Random(seed)
         got, want = cluster.run(
             "killed_around_an_exchange", str(tmp_path), when, rng.randrange(4), rng.randrange(20)
@@ -155,7 +155,7 @@ def test_an_executor_killed_around_an_exchange_changes_no_answer(
 
 
 def test_an_executor_that_dies_with_its_map_output_changes_no_answer(cluster: Cluster) -> None:
-    for seed in range(20 if os.environ.get("LWMQ_SLOW") == "1" else 1):
+    for seed in range(20 if os.environ.get("LWMQ_SLOW") == "1" else 3):
         cluster.halt.touch()
         got = cluster.run("executors_of_exchange")
         assert not cluster.halt.exists(), "nobody was killed"

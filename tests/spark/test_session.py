@@ -156,11 +156,15 @@ def test_session_attaches_where_a_session_exists(spark: Any, capfd: pytest.Captu
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.row("P03")
-def test_attach_makes_reading_and_writing_work_in_spark_connect(tmp_path: Path) -> None:
+def skip_without_connect() -> None:
     pytest.importorskip(
         "grpc", reason="Spark Connect needs grpcio, grpcio-status and googleapis-common-protos"
     )
+
+
+@pytest.mark.row("P03")
+def test_attach_makes_reading_and_writing_work_in_spark_connect(tmp_path: Path) -> None:
+    skip_without_connect()
     said = run(
         """
         import os, subprocess, sys
@@ -210,9 +214,7 @@ def test_attach_makes_reading_and_writing_work_in_spark_connect(tmp_path: Path) 
 
 @pytest.mark.row("P30")
 def test_a_connect_server_that_is_configured_for_exchanges_has_them(tmp_path: Path) -> None:
-    pytest.importorskip(
-        "grpc", reason="Spark Connect needs grpcio, grpcio-status and googleapis-common-protos"
-    )
+    skip_without_connect()
     said = run(
         """
         from pyspark.sql import SparkSession

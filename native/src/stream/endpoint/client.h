@@ -59,6 +59,9 @@ struct ReaderSession {
     std::weak_ptr<Pool> pool;
     std::size_t windows = 0;  // so many of its windows were shown
     bool has_page = false;    // the reader has made its lease page
+
+    // Nothing of it will be shown any more, and nothing is expected of the reader.
+    [[nodiscard]] bool is_over() const noexcept { return has_page && pool.expired(); }
   };
   std::map<std::uint64_t, ShownPool> pools;  // by number
   // Slots that it may still look at.

@@ -21,8 +21,9 @@ import org.lwmq.core.KeyColumns;
  * batch is copied as Arrow buffers, and each partition's rows are picked from there. Task side; one thread.
  */
 public final class ColumnSplitter implements AutoCloseable {
-  /** A slice of a few columns stays in the processor's cache. Whole bytes of bitmaps. */
+  /** A slice is to stay in the processor's cache. Its first row begins a byte of a bitmap, unless rows are huge. */
   private static final int SLICE_ROWS = 8192;
+  private static final long SLICE_BYTES = 2 << 20;
   private static final long IDS_BYTES = (long) Integer.BYTES * SLICE_ROWS;
   private static final Map<DataType, String> FORMATS = Map.ofEntries(
       Map.entry(DataTypes.BooleanType, "b"),
@@ -44,6 +45,7 @@ public final class ColumnSplitter implements AutoCloseable {
   private final FlatColumns columns;
   private final int[] picked = new int[SLICE_ROWS];
   private final int[] ends; // by partition, in `picked`
+  private int sliceRows = SLICE_ROWS;
   private long memory; // the partition of each row, and then `columns`; 0: none
   private long memoryBytes;
 
@@ -76,11 +78,11 @@ public final class ColumnSplitter implements AutoCloseable {
 
   /** Encodes the rows of {@code batch}, which stays the caller's. May wait for room. */
   public void write(ColumnarBatch batch) {
-    for (int from = 0; from < batch.numRows(); from += SLICE_ROWS) {
-      int n = Math.min(SLICE_ROWS, batch.numRows() - from);
-      copy(batch, from, n);
-      findPartitions(batch, from, n);
-      sort(n);
+    sliceRows = Math.min(SLICE_ROWS, 2 * sliceRows); // the rows before may have been huge ones
+    for (int from = 0; from < batch.numRows(); from += columns.rows()) {
+      copy(batch, from);
+      findPartitions(batch, from, columns.rows());
+      sort(columns.rows());
       int begin = 0;
       for (int partition = 0; partition < ends.length; partition++) {
         if (ends[partition] > begin) {
@@ -91,12 +93,17 @@ public final class ColumnSplitter implements AutoCloseable {
     }
   }
 
-  private void copy(ColumnarBatch batch, int from, int n) {
-    long needed = IDS_BYTES + columns.choose(batch, from, n) + BatchLayout.ALIGNMENT + RowAppender.WORDS_AT_ONCE;
+  private void copy(ColumnarBatch batch, int from) {
+    long bytes = columns.choose(batch, from, Math.min(sliceRows, batch.numRows() - from));
+    while (bytes > SLICE_BYTES && columns.rows() > 1) {
+      sliceRows = columns.rows() >= 16 ? columns.rows() / 16 * 8 : columns.rows() / 2;
+      bytes = columns.choose(batch, from, sliceRows);
+    }
+    long needed = IDS_BYTES + BatchLayout.ALIGNMENT + bytes + RowAppender.WORDS_AT_ONCE;
     if (needed > memoryBytes) {
       close();
-      memory = Platform.allocateMemory(2 * needed);
-      memoryBytes = 2 * needed;
+      memory = Platform.allocateMemory(needed);
+      memoryBytes = needed;
     }
     columns.copyTo(BatchLayout.align(memory + IDS_BYTES));
   }
