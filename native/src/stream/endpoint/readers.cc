@@ -1,6 +1,7 @@
 #include "stream/endpoint/readers.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 #include <utility>
 
@@ -286,7 +287,8 @@ bool Readers::hand_out(Client& c, std::uint32_t partition, std::uint64_t seq, En
   Pool& pool = *entry.body.pool;
   const auto [place, is_first] = reader.pools.try_emplace(pool.number);
   if (is_first) {
-    std::erase_if(reader.pools, [](const auto& shown) { return shown.second.is_over(); });
+    if (std::has_single_bit(reader.pools.size()))  // seldom: there may be many, all in use
+      std::erase_if(reader.pools, [](const auto& shown) { return shown.second.is_over(); });
     place->second.pool = entry.body.pool;
     pool.expect_page();
     pool.sharers = sharers_of(pool.number);

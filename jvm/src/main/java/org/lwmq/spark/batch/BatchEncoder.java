@@ -109,7 +109,7 @@ public final class BatchEncoder implements AutoCloseable {
 
   /**
    * Encodes the rows {@code picked[from]} to {@code picked[to - 1]} of {@code source}. Only where {@link #exact} has made
-   * the encoder, and no single rows are unpublished. May wait for room.
+   * the encoder. May wait for room.
    */
   void write(FlatColumns source, int[] picked, int from, int to) {
     exact.write(source, picked, from, to);

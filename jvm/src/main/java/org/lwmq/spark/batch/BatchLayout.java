@@ -145,18 +145,21 @@ final class BatchLayout {
     }
   }
 
-  /** Takes over what the rows of a finished batch, but for its first, show about sizes. Counts are by node. */
+  /**
+   * Takes over what the rows of a finished batch, but for its first, show about sizes. Counts are by node. The first may
+   * have shrunk since it was measured, where a peer writes to its window while we read.
+   */
   void learn(int rowCount, int[] count, long[] used) {
     if (rowCount == 1) {
       return;
     }
     for (BatchNode node : nodes) {
       int k = node.index;
-      double elements = (double) (count[k] - elementsOfFirst[k]) / (rowCount - 1);
+      double elements = (double) Math.max(0, count[k] - elementsOfFirst[k]) / (rowCount - 1);
       elementsOfRow[k] = node.isTop() ? 1
           : node.followsParent() ? elementsOfRow[node.parent.index]
           : HEADROOM * elements + 0.25;
-      bytesOfRow[k] = HEADROOM * (used[k] - bytesOfFirst[k]) / (rowCount - 1) + 1;
+      bytesOfRow[k] = HEADROOM * Math.max(0, used[k] - bytesOfFirst[k]) / (rowCount - 1) + 1;
     }
   }
 

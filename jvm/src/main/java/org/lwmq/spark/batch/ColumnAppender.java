@@ -60,7 +60,7 @@ final class ColumnAppender extends BatchAppender {
       }
       long left = room[k] - used[k];
       for (int i = from; i < end; i++) {
-        left -= length(columns.offsets[k], picked[i]);
+        left -= length(columns, k, picked[i]);
         if (left < 0) {
           end = i;
         }
@@ -69,8 +69,13 @@ final class ColumnAppender extends BatchAppender {
     return end;
   }
 
-  private static int length(long offsets, int row) {
-    return Platform.getInt(null, offsets + 4L * row + 4) - Platform.getInt(null, offsets + 4L * row);
+  /** Of a text. A null may have bytes in Arrow, which nobody has measured. */
+  private static int length(FlatColumns columns, int k, int row) {
+    if (columns.validity[k] != 0 && !bit(columns.validity[k], row)) {
+      return 0;
+    }
+    long offset = columns.offsets[k] + 4L * row;
+    return Platform.getInt(null, offset + 4) - Platform.getInt(null, offset);
   }
 
   private static boolean bit(long bits, int at) {
@@ -130,7 +135,7 @@ final class ColumnAppender extends BatchAppender {
     long ends = offsets[k] + 4L * rows + 4;
     long at = used[k];
     for (int i = from; i < end; i++) {
-      int length = length(columns.offsets[k], picked[i]);
+      int length = length(columns, k, picked[i]);
       long value = columns.values[k] + Platform.getInt(null, columns.offsets[k] + 4L * picked[i]);
       RowAppender.copyWords(null, value, values[k] + at, length, Long.MAX_VALUE);
       at += length;

@@ -1,6 +1,7 @@
 package org.lwmq.spark.batch;
 
 import org.apache.spark.sql.execution.vectorized.OffHeapColumnVector;
+import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.CalendarIntervalType;
@@ -89,6 +90,8 @@ final class ColumnCopier {
       decimals(decimal, column, from, n, to);
     } else if (node.type instanceof CalendarIntervalType) {
       intervals(column, from, n, to);
+    } else if (column.hasNull() && !hasValuesUnderNulls(column)) {
+      present(node, column, from, n, to);
     } else if (column instanceof OffHeapColumnVector offHeap && !offHeap.hasDictionary()
         && offHeap.valuesNativeAddress() != 0) {
       long values = offHeap.valuesNativeAddress() + (long) from * node.width;
@@ -187,6 +190,37 @@ final class ColumnCopier {
       } else {
         RowAppender.putDecimal(address, column.getDecimal(from + i, type.precision(), type.scale()));
       }
+    }
+  }
+
+  /** Whether a value may be asked for where it is null. ArrowColumnVector, and who knows who else, throws. */
+  private static boolean hasValuesUnderNulls(ColumnVector column) {
+    return column instanceof WritableColumnVector || column instanceof WindowColumnVector;
+  }
+
+  /** Copies the values that are not null; the others become 0. */
+  private static void present(BatchNode node, ColumnVector column, int from, int n, long to) {
+    Platform.setMemory(to, (byte) 0, (long) n * node.width);
+    for (int i = 0; i < n; i++) {
+      if (!column.isNullAt(from + i)) {
+        fixed(node, column, from + i, to + (long) node.width * i);
+      }
+    }
+  }
+
+  private static void fixed(BatchNode node, ColumnVector column, int row, long to) {
+    if (node.type instanceof DoubleType) {
+      Platform.putDouble(null, to, column.getDouble(row));
+    } else if (node.type instanceof FloatType) {
+      Platform.putFloat(null, to, column.getFloat(row));
+    } else if (node.type instanceof ByteType) {
+      Platform.putByte(null, to, column.getByte(row));
+    } else if (node.width == Short.BYTES) {
+      Platform.putShort(null, to, column.getShort(row));
+    } else if (node.width == Integer.BYTES) {
+      Platform.putInt(null, to, column.getInt(row));
+    } else {
+      Platform.putLong(null, to, column.getLong(row));
     }
   }
 

@@ -21,7 +21,7 @@ import org.lwmq.core.KeyColumns;
  * batch is copied as Arrow buffers, and each partition's rows are picked from there. Task side; one thread.
  */
 public final class ColumnSplitter implements AutoCloseable {
-  /** A slice is to stay in the processor's cache. Its first row begins a byte of a bitmap, unless rows are huge. */
+  /** A slice is to stay in the processor's cache. It mostly begins with a byte of the bitmaps, which is quicker. */
   private static final int SLICE_ROWS = 8192;
   private static final long SLICE_BYTES = 2 << 20;
   private static final long IDS_BYTES = (long) Integer.BYTES * SLICE_ROWS;
@@ -99,7 +99,8 @@ public final class ColumnSplitter implements AutoCloseable {
       sliceRows = columns.rows() >= 16 ? columns.rows() / 16 * 8 : columns.rows() / 2;
       bytes = columns.choose(batch, from, sliceRows);
     }
-    long needed = IDS_BYTES + BatchLayout.ALIGNMENT + bytes + RowAppender.WORDS_AT_ONCE;
+    long readBehind = RowAppender.WORDS_AT_ONCE;
+    long needed = IDS_BYTES + BatchLayout.ALIGNMENT + bytes + readBehind;
     if (needed > memoryBytes) {
       close();
       memory = Platform.allocateMemory(needed);

@@ -33,8 +33,8 @@ public abstract class RowAppender extends BatchAppender {
   public abstract InternalRow appendAll(Iterator<InternalRow> rowsToCome);
 
   /**
-   * Copies a value of an UnsafeRow, which pads its values to words; the layout leaves {@link #WORDS_AT_ONCE} behind
-   * the last value.
+   * Copies a value behind which up to a word may be read, as in an UnsafeRow; the layout leaves {@link #WORDS_AT_ONCE}
+   * behind the last value.
    *
    * @param safe the last place of {@code base} from which so many bytes can be read
    */

@@ -9,8 +9,8 @@ import org.lwmq.core.LwmqException;
 import org.lwmq.core.Status;
 
 /**
- * Builds batches where their readers will find them: rows are stored by a generated {@link RowAppender} into a block
- * that was laid out beforehand, and when the block is full its metadata is written in front of it.
+ * Builds batches where their readers will find them: rows are stored by a generated {@link RowAppender}, or out of
+ * columns by a {@link ColumnAppender}, into a block that was laid out beforehand, and when the block is full its metadata is written in front of it.
  *
  * <p>The first batch is a small one, and those behind it grow: a task with few rows then touches little memory, a waiting
  * reader gets something soon, and the sizes of strings and lists are known before a large block is laid out. A batch that filled less than
@@ -64,7 +64,7 @@ final class RowBatches implements RowSink {
 
   @Override
   public void write(InternalRow row) {
-    if (block == 0 || !appender.append(row)) {
+    if (!fills(appender) || !appender.append(row)) {
       begin(row);
     }
   }
@@ -72,20 +72,20 @@ final class RowBatches implements RowSink {
   @Override
   public void writeAll(Iterator<InternalRow> rows) {
     while (rows.hasNext()) {
-      InternalRow row = block == 0 ? rows.next() : appender.appendAll(rows);
+      InternalRow row = fills(appender) ? appender.appendAll(rows) : rows.next();
       if (row != null) {
         begin(row);
       }
     }
   }
 
-  /** Stores the rows {@code picked[from]} to {@code picked[to - 1]} of {@code source}. Single rows are flushed before. */
+  /** Stores the rows {@code picked[from]} to {@code picked[to - 1]} of {@code source}. */
   void write(FlatColumns source, int[] picked, int from, int to) {
     if (columns == null) {
       columns = new ColumnAppender(nodes);
     }
     int at = from;
-    if (block != 0) {
+    if (fills(columns)) {
       at += columns.append(source, picked, at, to);
     }
     while (at < to) {
@@ -158,6 +158,10 @@ final class RowBatches implements RowSink {
     layout.bind(block, sink.available());
     current = next;
     current.bind(layout);
+  }
+
+  private boolean fills(BatchAppender appender) {
+    return block != 0 && current == appender;
   }
 
   private IllegalStateException tooSmall() {

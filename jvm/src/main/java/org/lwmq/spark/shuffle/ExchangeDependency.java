@@ -67,7 +67,7 @@ final class ExchangeDependency extends ShuffleDependency<Object, InternalRow, In
     return inColumns;
   }
 
-  /** The SQL metric "data size", by which Spark chooses joins and merges partitions. */
+  /** The SQL metric "data size", by which Spark chooses joins. */
   SQLMetric dataSize() {
     return dataSize;
   }

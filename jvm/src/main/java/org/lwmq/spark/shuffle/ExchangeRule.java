@@ -139,7 +139,8 @@ public final class ExchangeRule extends Rule<SparkPlan> {
 
   /**
    * Puts below our exchanges what their map tasks are to run. Spark puts a row-to-column transition there, because our
-   * exchanges give columns: they take both. Columns with others inside them become rows.
+   * exchanges give columns: they take both. Columns with others inside them become rows where there is
+   * more than one partition.
    */
   static SparkPlan withInputs(SparkPlan plan) {
     return changed(plan, node -> node instanceof LwmqExchangeExec exchange ? withInput(exchange) : node);

@@ -27,7 +27,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * An exchange whose rows travel as Arrow batches through the memory of the executors. Puts each row where Spark's own
  * exchange would, and gives column batches. Driver.
  *
- * <p>The child may give rows or flat column batches. {@link ExchangeRule} decides which exchanges of a plan become one, and
+ * <p>The child may give rows or column batches, flat ones where there are several partitions. {@link ExchangeRule} decides which exchanges of a plan become one, and
  * takes out the transition that Spark inserts below.
  */
 public final class LwmqExchangeExec extends ShuffleExchangeExec {

@@ -30,8 +30,8 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag$;
 
 /**
- * How the rows of an exchange find their partitions: with Spark's own expressions, so that every partition holds the
- * rows that Spark's exchange would put there. Made in the driver; {@link #start} in a task.
+ * How the rows of an exchange find their partitions: with Spark's own expressions, or where these are the hash of columns
+ * with the library's, so that every partition holds the rows that Spark's exchange would put there. Made in the driver; {@link #start} in a task.
  */
 final class RowPartitioner implements Serializable {
   private final Seq<Expression> keys; // without any: there is one partition
