@@ -12,6 +12,7 @@ from lwmq_spark.options import CHANNEL, STREAM, parse_address
 class Limits:
     """What an address allows. `buffers_max` counts both directions together.
 
+    loss_ms: within this time a peer that has died is noticed; 0: it cannot die without us.
     is_one_way: who serves posts, who connects receives; what needs both ways is refused (LwmqError).
     """
 
@@ -19,6 +20,7 @@ class Limits:
     buffers_max: int
     inline_bytes_max: int
     frames_max: int
+    loss_ms: int
     can_send: bool
     can_receive: bool
     can_multicast: bool
@@ -40,6 +42,7 @@ def limits(address: str) -> Limits:
         buffers_max=int(raw.buffers_max),
         inline_bytes_max=int(raw.inline_bytes_max),
         frames_max=int(raw.frames_max),
+        loss_ms=int(raw.loss_ms),
         can_send=bool(flags & lib.LWMQ_CAN_SEND),
         can_receive=bool(flags & lib.LWMQ_CAN_RECEIVE),
         can_multicast=bool(flags & lib.LWMQ_CAN_MULTICAST),

@@ -42,9 +42,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   lwmq_tli_listener* listener = nullptr;
   lwmq_tli_transport* ours = nullptr;
   lwmq_tli_transport* theirs = nullptr;
-  require(loop()->listen(kAddress, &options, &listener) == LWMQ_OK &&
-              loop()->connect(kAddress, &options, 1000, &ours) == LWMQ_OK &&
-              loop()->accept(listener, &theirs) == LWMQ_OK,
+  require(loop()->listener->listen(kAddress, &options, &listener) == LWMQ_OK &&
+              loop()->transport->connect(kAddress, &options, 1000, &ours) == LWMQ_OK &&
+              loop()->listener->accept(listener, &theirs) == LWMQ_OK,
           "both ends meet");
   stream::Reach reach;
   reach.provider = loop();
@@ -74,6 +74,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
     }
   }
-  loop()->listener_close(listener);
+  loop()->listener->close(listener);
   return 0;
 }

@@ -22,7 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (choice >= 250) client.reset();  // leaves, in order
     if (!client) {
       lwmq_tli_transport* transport = nullptr;
-      require(loop()->connect(kAddress, &options, 1000, &transport) == LWMQ_OK, "the endpoint is there");
+      require(loop()->transport->connect(kAddress, &options, 1000, &transport) == LWMQ_OK,
+              "the endpoint is there");
       client = std::make_unique<stream::Link>(loop(), transport);
       // All but some join before, so that more than the first message is met.
       if (choice % 8 != 0) client->send_letter(wire::StreamKind::kJoin, wire::Join{});

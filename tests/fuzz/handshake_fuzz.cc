@@ -91,6 +91,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ipc::Transport* transport = things.transport_of(std::move(parts));
   lwmq_tli_extent extent{};
   require(transport->land(&extent) != LWMQ_OK, "nothing was shown");
-  transport->close();
+  transport->close(0, 0);
   return 0;
 }

@@ -128,7 +128,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         break;
       case 7:
         transport->arm(LWMQ_TLI_WAIT_EXTENT);
-        if ((detail & 1) != 0) transport->disarm();
+        if ((detail & 1) != 0) transport->arm(0);
         break;
       case 8:
         require(transport->fd() >= 0 || last_error()[0] != '\0', "no descriptor has a text");
@@ -160,6 +160,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         transport->state();
     }
   }
-  transport->close();
+  transport->close(0, 0);
   return 0;
 }

@@ -426,6 +426,7 @@ def test_limits_and_providers_are_told(address: str) -> None:
     assert found.can_receive
     assert found.can_share_window
     assert found.is_ordered
+    assert found.loss_ms == (0 if found.is_in_process else 100)
     with pytest.raises(lwmq.AddressError, match="carrier"):
         limits("carrier://pigeon")
 

@@ -149,7 +149,11 @@ def test_the_texts_of_a_module_reach_the_application(place: Place) -> None:
     ("file", "entry", "flaw"),
     [
         ("toy_provider.c", ".land = land,", "provider 'toy' is not complete: missing or wrong is land"),
-        ("toy_provider.c", ".disarm = disarm,", "provider 'toy' is not complete: missing or wrong is disarm"),
+        (
+            "toy_provider.c",
+            ".accept = accept_next,",
+            "provider 'toy' is not complete: missing or wrong is accept",
+        ),
         (
             "toy_provider.c",
             ".version = LWMQ_TLI_VERSION,",

@@ -355,8 +355,10 @@ def ours():
     return sorted(name for name in names if name.startswith("lwmq"))
 
 assert ours() == []
-kept = [lwmq.Channel(f"ipc://threads-{os.getpid()}-0", role) for role in ("server", "client")]
-kept[0].wait_connected(60)
+kept = [lwmq.Channel(f"loop://threads-{os.getpid()}", role) for role in ("server", "client")]
+print(*ours())
+kept += [lwmq.Channel(f"ipc://threads-{os.getpid()}-0", role) for role in ("server", "client")]
+kept[2].wait_connected(60)
 print(*ours())
 for number in range(1, 40):
     scheme = ("ipc", "loop")[number % 2]
@@ -379,10 +381,11 @@ print(*[thread.name for thread in threading.enumerate() if thread is not threadi
 
 
 @pytest.mark.row("K04")
-def test_exactly_so_many_threads_and_all_of_them_with_the_first_channel() -> None:
+def test_exactly_so_many_threads_and_all_of_them_with_the_first_channel_between_processes() -> None:
     ran = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
-    first, later, called = ran.stdout.splitlines()
+    inside, first, later, called = ran.stdout.splitlines()
+    assert inside == "lwmq-channels lwmq-connect", "a transport's own thread starts with its first use"
     assert first == "lwmq-channels lwmq-connect lwmq-ipc"
     assert later == first, "those of the first channel serve them all"
     assert called == "lwmq calls", "and one calls back, for all of them"

@@ -280,8 +280,11 @@ def test_a_handler_that_calls_back_in_hangs_nobody(
         """,
         ipc,
     )
-    # Where nothing of the channel is held, its close is one.
-    expected = {HANDLERS[call], "ClosedError"} if "client" in call else {HANDLERS[call]}
+    expected = {HANDLERS[call]}
+    if "client" in call:
+        expected.add("ClosedError")  # where nothing of the channel is held, its close is one
+    if "requests.close" in call:
+        expected.add("answered")  # by a reply that was there before the close, which ends behind the handler
     assert child.line() in expected
     assert child.wait() == 0
 

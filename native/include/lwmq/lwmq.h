@@ -139,6 +139,8 @@ typedef struct lwmq_limits {
   uint64_t inline_bytes_max; /* largest frame that a message holds without an allocation */
   uint32_t frames_max;
   uint32_t capabilities; /* LWMQ_CAN_* */
+  uint32_t loss_ms;      /* within this time a peer that has died is noticed; 0: it cannot die without us */
+  uint32_t reserved;
 } lwmq_limits;
 
 enum {

@@ -11,6 +11,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -180,34 +181,35 @@ static void destroy_if_over(lwmq_tli_transport* end) {
   destroy_end(peer);
 }
 
-static void close_end(lwmq_tli_transport* end) {
+static void close_end(lwmq_tli_transport* end, uint32_t lent, uint64_t unsent) {
+  end->kept = lent;
+  end->held += lent;
+  end->unsent = unsent;
   end->is_closed = 1;
   tell(end->peer);
   destroy_if_over(end);
 }
 
-static void close_transport(lwmq_tli_transport* transport) {
+static void close_transport(lwmq_tli_transport* transport, uint32_t lent, uint64_t unsent) {
   pthread_mutex_lock(&mutex);
-  close_end(transport);
+  close_end(transport, lent, unsent);
   pthread_mutex_unlock(&mutex);
 }
 
-static void keep_lent(lwmq_tli_transport* transport, uint32_t buffers) {
-  pthread_mutex_lock(&mutex);
-  transport->kept = buffers;
-  transport->held += buffers;
-  pthread_mutex_unlock(&mutex);
-}
+static int is_free(const struct buffer* buffer);
 
-static void say_unsent(lwmq_tli_transport* transport, uint64_t messages) {
-  pthread_mutex_lock(&mutex);
-  transport->unsent = messages;
-  pthread_mutex_unlock(&mutex);
-}
-
-static int32_t state(lwmq_tli_transport* transport) {
+static int32_t state(lwmq_tli_transport* transport, lwmq_tli_figures* out_figures) {
   pthread_mutex_lock(&mutex);
   const int32_t found = transport->peer->is_closed ? LWMQ_TLI_CLOSED : LWMQ_TLI_CONNECTED;
+  if (out_figures != NULL) {
+    memset(out_figures, 0, sizeof *out_figures);
+    out_figures->unsent = transport->peer->unsent;
+    for (uint32_t i = 0; i < transport->options.buffers_send; ++i) {
+      const struct buffer* buffer = &transport->buffers[i];
+      out_figures->free_buffers += is_free(buffer) ? 1 : 0;
+      out_figures->unread_extents += buffer->shown - buffer->released;
+    }
+  }
   pthread_mutex_unlock(&mutex);
   return found;
 }
@@ -218,11 +220,11 @@ static void peer(lwmq_tli_transport* transport, lwmq_tli_peer* out_peer) {
   memset(out_peer, 0, sizeof *out_peer);
   memcpy(out_peer->instance, lwmq_tli_identity()->instance, sizeof out_peer->instance); /* the same process */
   out_peer->pid = lwmq_tli_identity()->pid;
+  snprintf(out_peer->name, sizeof out_peer->name, "process %u", out_peer->pid);
   out_peer->uid = lwmq_tli_identity()->uid;
   out_peer->buffer_bytes = other->options.buffer_bytes;
   out_peer->buffers = other->options.buffers_send;
   out_peer->channel = other->options.channel;
-  out_peer->unsent = other->unsent;
   pthread_mutex_unlock(&mutex);
 }
 
@@ -291,15 +293,15 @@ static lwmq_status accept_next(lwmq_tli_listener* listener, lwmq_tli_transport**
   return first == NULL ? LWMQ_E_EMPTY : LWMQ_OK;
 }
 
-static int32_t listener_fd(lwmq_tli_listener* listener) { return listener->bell->fd; }
+static int32_t descriptor_of_listener(lwmq_tli_listener* listener) { return listener->bell->fd; }
 
-static void listener_close(lwmq_tli_listener* listener) {
+static void close_listener(lwmq_tli_listener* listener) {
   pthread_mutex_lock(&mutex);
   *place_of(listener->address) = listener->next;
   while (listener->waiting != NULL) {
     lwmq_tli_transport* unheard = listener->waiting;
     listener->waiting = unheard->next;
-    close_end(unheard);
+    close_end(unheard, 0, 0);
   }
   leave_bell(listener->bell);
   pthread_mutex_unlock(&mutex);
@@ -444,24 +446,6 @@ static lwmq_status ship(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) 
 
 static void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) { take_back(transport, buffer); }
 
-static uint32_t free_buffers(lwmq_tli_transport* transport) {
-  uint32_t count = 0;
-  pthread_mutex_lock(&mutex);
-  for (uint32_t i = 0; i < transport->options.buffers_send; ++i)
-    count += is_free(&transport->buffers[i]) ? 1 : 0;
-  pthread_mutex_unlock(&mutex);
-  return count;
-}
-
-static uint64_t unread_extents(lwmq_tli_transport* transport) {
-  uint64_t count = 0;
-  pthread_mutex_lock(&mutex);
-  for (uint32_t i = 0; i < transport->options.buffers_send; ++i)
-    count += transport->buffers[i].shown - transport->buffers[i].released;
-  pthread_mutex_unlock(&mutex);
-  return count;
-}
-
 /* ---- Receiving ------------------------------------------------------------------------------ */
 
 /* The buffer of the peer's with the next extent, or NULL. */
@@ -530,25 +514,19 @@ static lwmq_status wait_for(lwmq_tli_transport* transport, uint32_t what, uint32
 }
 
 /* Room counts where somebody has asked for it in vain: else it is nearly always there. Of a bell that others
-   use, too, the rings stay until a disarm, after which whoever polls it looks at all of them. */
+   use, too, the rings stay until an arm for nothing, after which whoever polls it looks at all of them. */
 static int32_t arm(lwmq_tli_transport* transport, uint32_t what) {
   pthread_mutex_lock(&mutex);
-  if (transport->own_bell != NULL) drain(transport->own_bell);
-  transport->is_armed = 1;
+  struct bell* bell = what == 0 ? bell_of(transport) : transport->own_bell;
+  if (bell != NULL) drain(bell);
+  transport->is_armed = what != 0;
   if (!transport->wants_room) what &= ~(uint32_t)LWMQ_TLI_WAIT_ROOM;
-  const int32_t is = is_ready(transport, what);
+  const int32_t is = transport->is_armed && is_ready(transport, what);
   pthread_mutex_unlock(&mutex);
   return is;
 }
 
-static void disarm(lwmq_tli_transport* transport) {
-  pthread_mutex_lock(&mutex);
-  transport->is_armed = 0;
-  if (bell_of(transport) != NULL) drain(bell_of(transport));
-  pthread_mutex_unlock(&mutex);
-}
-
-static int32_t transport_fd(lwmq_tli_transport* transport) {
+static int32_t descriptor(lwmq_tli_transport* transport) {
   pthread_mutex_lock(&mutex);
   if (transport->own_bell == NULL) transport->own_bell = make_bell();
   const int32_t fd = transport->own_bell == NULL ? -1 : transport->own_bell->fd;
@@ -557,17 +535,15 @@ static int32_t transport_fd(lwmq_tli_transport* transport) {
   return fd;
 }
 
-static const lwmq_tli_provider toy = {
-    .size = sizeof(lwmq_tli_provider),
-    .version = LWMQ_TLI_VERSION,
-    .name = "toy",
-    .claim = claim,
-    .limits = limits,
+static const lwmq_tli_listener_table listener_table = {
     .listen = listen_at,
     .accept = accept_next,
     .tend = NULL, /* who gives up leaves nothing */
-    .listener_fd = listener_fd,
-    .listener_close = listener_close,
+    .descriptor = descriptor_of_listener,
+    .close = close_listener,
+};
+
+static const lwmq_tli_transport_table transport_table = {
     .connect = connect_to,
     .peer = peer,
     .state = state,
@@ -575,17 +551,22 @@ static const lwmq_tli_provider toy = {
     .show = show,
     .ship = ship,
     .abandon = abandon,
-    .free_buffers = free_buffers,
-    .unread_extents = unread_extents,
     .land = land,
     .release = release,
     .wait = wait_for,
     .arm = arm,
-    .disarm = disarm,
-    .transport_fd = transport_fd,
+    .descriptor = descriptor,
     .close = close_transport,
-    .keep_lent = keep_lent,
-    .say_unsent = say_unsent,
+};
+
+static const lwmq_tli_provider toy = {
+    .size = sizeof(lwmq_tli_provider),
+    .version = LWMQ_TLI_VERSION,
+    .name = "toy",
+    .claim = claim,
+    .limits = limits,
+    .listener = &listener_table,
+    .transport = &transport_table,
 };
 
 LWMQ_TLI_REGISTER(toy);

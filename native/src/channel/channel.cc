@@ -31,6 +31,7 @@ std::uint32_t priority_said(const lwmq_send_queue_options& options) noexcept {
 Channel::Channel(const Settings& settings, const char* name)
     : address_(settings.address),
       provider_(settings.provider),
+      tli_(settings.provider->transport),
       tli_options_(settings.transport),
       filters_(settings.filters),
       retry_ms_(settings.retry_ms),
@@ -84,7 +85,7 @@ Status Channel::accept(const Settings& settings, lwmq_tli_transport* transport, 
   if (status == LWMQ_OK) status = made->start(LWMQ_ROLE_SERVER);
   if (status != LWMQ_OK) {
     delete made;
-    settings.provider->close(transport);
+    settings.provider->transport->close(transport, 0, 0);
     return status;
   }
   made->for_one_peer_ = true;
@@ -204,7 +205,7 @@ Status Channel::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistic
 Status Channel::start(std::int32_t role) {
   role_ = role;
   receives_plainly_ = !raw_ && queue_ == nullptr && !is_one_of_several();
-  Status status = service::start_services();
+  Status status = service::start_service(*provider_);
   if (status == LWMQ_OK) status = service::ServiceThread::attending().add(&attend_);
   attending_ = status == LWMQ_OK;
   return status;
@@ -266,10 +267,10 @@ Status Channel::filters(filters::Filters** out_filters) const {
     return fail(LWMQ_E_UNSUPPORTED,
                 "this channel was made without filters: its address may begin with filters+ (%s)",
                 address_.c_str());
-  *out_filters = filters_->filters.get();
+  *out_filters = filters_.get();
   return LWMQ_OK;
 }
 
-bool Channel::has_dropped() const noexcept { return filters_ != nullptr && filters_->filters->dropped() > 0; }
+bool Channel::has_dropped() const noexcept { return filters_ != nullptr && filters_->dropped() > 0; }
 
 }  // namespace lwmq::channel

@@ -384,8 +384,7 @@ class Channel {
   void report_connect_failure();
   void set_broken(Status status) noexcept;
   Status said_broken() noexcept;
-  std::uint64_t unsent_by(lwmq_tli_transport* transport) const noexcept;
-  std::uint64_t count_unread(lwmq_tli_transport* transport) noexcept;
+  [[nodiscard]] std::uint64_t count_unread(std::uint64_t unread_extents) const noexcept;
   void say_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost, std::uint64_t unsent,
                        Report& report) noexcept;
 
@@ -401,19 +400,21 @@ class Channel {
   // channel_raw.cc
   Status check_token(const lwmq_buffer* buffer, std::uint64_t kind) const noexcept;
   void keep_raw_lent(lwmq_tli_transport* transport);
+  [[nodiscard]] std::uint32_t raw_lent_of(const lwmq_tli_transport* transport) const noexcept;
   void lend_raw(const lwmq_tli_buffer& buffer, lwmq_tli_transport* transport,
                 lwmq_buffer* out_buffer) noexcept;
   Status raw_get_waiting(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
   Status raw_receive_waiting(std::uint32_t timeout_ms, bool in_hand, Landed* out_landed);
   Status take_back(lwmq_buffer* buffer, lwmq_tli_buffer* out_buffer);
   Status take_back_late(lwmq_buffer* buffer, lwmq_tli_buffer* tli_buffer);
-  void close_transport(lwmq_tli_transport* transport) noexcept;
+  void close_transport(lwmq_tli_transport* transport, std::uint64_t unsent) noexcept;
 
   // Fixed after create.
   const std::string address_;
   const lwmq_tli_provider* const provider_;
+  const lwmq_tli_transport_table* const tli_;  // of it
   lwmq_tli_options tli_options_;
-  const std::shared_ptr<lwmq_tli_filters> filters_;  // as in settings.h, like those that follow
+  const std::shared_ptr<filters::Filters> filters_;  // as in settings.h, like those that follow
   const std::uint32_t retry_ms_;
   const bool raw_;
   const bool one_way_;

@@ -30,7 +30,7 @@ Channel::Drained Channel::drain(bool also_read, std::uint32_t room_ms) noexcept 
     Sent sent = pump(UINT64_MAX / 2, completions);
     const std::int64_t end = sent == Sent::kNoRoom ? os::now_ns() + room_ms * os::kMillisecond : 0;
     while (sent == Sent::kNoRoom && os::now_ns() < end) {
-      const Status status = provider_->wait(sender_.transport(), LWMQ_TLI_WAIT_ROOM, room_ms);
+      const Status status = tli_->wait(sender_.transport(), LWMQ_TLI_WAIT_ROOM, room_ms);
       if (status == LWMQ_E_INTERRUPTED) drained = Drained::kInterrupted;
       if (status != LWMQ_OK) break;
       sent = pump(UINT64_MAX / 2, completions);
@@ -46,9 +46,9 @@ Channel::Drained Channel::drain(bool also_read, std::uint32_t room_ms) noexcept 
       if (!also_read || transport == nullptr) {
         drained = Drained::kYes;
       } else {
-        provider_->free_buffers(transport);  // collects what the peer has released
-        const bool over = provider_->state(transport) != LWMQ_TLI_CONNECTED;
-        drained = over || provider_->unread_extents(transport) == 0 ? Drained::kYes : Drained::kNo;
+        lwmq_tli_figures figures{};
+        const bool over = tli_->state(transport, &figures) != LWMQ_TLI_CONNECTED;
+        drained = over || figures.unread_extents == 0 ? Drained::kYes : Drained::kNo;
       }
     }
     release_and_look();
@@ -111,10 +111,11 @@ void Channel::end_without_peer() noexcept {
 }
 
 // When nothing is locked: messages may go with it. Of a raw one nobody gives a buffer back meanwhile.
-void Channel::close_transport(lwmq_tli_transport* transport) noexcept {
-  if (raw_) take_pump();
-  provider_->close(transport);
-  if (raw_) release_and_look();
+void Channel::close_transport(lwmq_tli_transport* transport, std::uint64_t unsent) noexcept {
+  if (!raw_) return tli_->close(transport, 0, unsent);
+  take_pump();
+  tli_->close(transport, raw_lent_of(transport), unsent);
+  release_and_look();
 }
 
 Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
@@ -143,9 +144,11 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   std::uint64_t unread = 0;  // by the peer that is here, and by those that have gone while we lingered
   if (transport != nullptr) {
     sender_.ship_idle();
-    if (provider_->state(transport) != LWMQ_TLI_CONNECTED)
+    if (tli_->state(transport, nullptr) != LWMQ_TLI_CONNECTED)
       receiver_.drain();  // its last words may be among it
-    unread = count_unread(transport);
+    lwmq_tli_figures figures{};
+    tli_->state(transport, &figures);
+    unread = count_unread(figures.unread_extents);
     const bool holds = head().merge_ != nullptr && head().merge_->holds(place_);
     const std::uint64_t untaken = queue_ != nullptr ? queue_->size_of(place_) : holds ? 1 : 0;
     const std::uint64_t landed = receiver_.messages_from_peer();
@@ -162,7 +165,7 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   }
   lwmq_tli_listener* listener = listener_.exchange(nullptr);
   if (listener != nullptr)
-    service::ServiceThread::attending().unwatch(provider_->listener_fd(listener));  // if it has one
+    service::ServiceThread::attending().unwatch(provider_->listener->descriptor(listener));  // if it has one
   std::uint64_t dropped = 0, untold = 0;
   {
     Completions completions;
@@ -182,11 +185,9 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
     pump_.release();
     landing_.release();
   }
-  if (transport != nullptr && dropped > 0 && provider_->say_unsent != nullptr)
-    provider_->say_unsent(transport, dropped);
   // A peer that hears of the end asks for the address at once: we are not to be found there any more.
-  if (listener != nullptr) provider_->listener_close(listener);
-  if (transport != nullptr) close_transport(transport);
+  if (listener != nullptr) provider_->listener->close(listener);
+  if (transport != nullptr) close_transport(transport, dropped);
   changed();
   messages_lost_.fetch_add(unread + dropped, std::memory_order_relaxed);
   // Also what was lost before: a peer may have gone just as this began, and nobody has received that.

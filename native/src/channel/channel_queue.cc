@@ -140,7 +140,7 @@ std::int64_t Channel::land_waiting(std::int64_t now_ns) {
     if (polled_fd_ < 0) {
       again = now_ns + kTick;
     } else {
-      const bool armed = provider_->arm(transport, LWMQ_TLI_WAIT_EXTENT) == 0;
+      const bool armed = tli_->arm(transport, LWMQ_TLI_WAIT_EXTENT) == 0;
       armed_.store(armed, std::memory_order_relaxed);
       if (!armed) again = now_ns;
     }
@@ -252,7 +252,7 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     lwmq_tli_transport* transport = leads ? receiver_.transport() : nullptr;
     if (transport != nullptr && !peer_gone_.load(std::memory_order_acquire) && left > 0) {
       leader_waits_.store(true, std::memory_order_release);
-      status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, os::kWaitSliceMs));
+      status = tli_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, os::kWaitSliceMs));
       leader_waits_.store(false, std::memory_order_release);
       if (!inside) inside.emplace(*this);
       landing_.release();

@@ -64,7 +64,7 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   if (is_open() && raw_ && !one_way_ && pump_.try_take()) [[likely]] {
     lwmq_tli_transport* transport = sender_.transport();
     lwmq_tli_buffer buffer;
-    const bool lent = transport != nullptr && provider_->acquire(transport, &buffer) == LWMQ_OK;
+    const bool lent = transport != nullptr && tli_->acquire(transport, &buffer) == LWMQ_OK;
     if (lent) [[likely]]
       lend_raw(buffer, transport, out_buffer);
     pump_.release();
@@ -85,7 +85,7 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
     pump_.take();
     lwmq_tli_transport* transport = sender_.transport();
     lwmq_tli_buffer buffer{};
-    status = transport == nullptr ? LWMQ_E_EMPTY : provider_->acquire(transport, &buffer);
+    status = transport == nullptr ? LWMQ_E_EMPTY : tli_->acquire(transport, &buffer);
     if (status == LWMQ_OK) {
       lend_raw(buffer, transport, out_buffer);
       pump_.release();
@@ -94,7 +94,7 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
     const std::uint32_t left = timeout_ms == 0 ? 0 : os::ms_left(deadline);
     if (left > 0 && !inside) inside.emplace(*this);
     if (status == LWMQ_E_FULL && left > 0) {
-      status = provider_->wait(transport, LWMQ_TLI_WAIT_ROOM, std::min(left, kRoomSliceMs));
+      status = tli_->wait(transport, LWMQ_TLI_WAIT_ROOM, std::min(left, kRoomSliceMs));
       if (status == LWMQ_E_TIMED_OUT) note_unread(transport);
       pump_.release();
       if (status == LWMQ_E_INTERRUPTED) return status;
@@ -111,9 +111,14 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
 
 // With the pump in hand, before `transport` is closed: what the application has of it stays writable.
 void Channel::keep_raw_lent(lwmq_tli_transport* transport) {
-  if (raw_lent_ == 0) return;
-  provider_->keep_lent(transport, raw_lent_);
-  raw_kept_.push_back({transport, std::exchange(raw_lent_, 0)});
+  if (raw_lent_ > 0) raw_kept_.push_back({transport, std::exchange(raw_lent_, 0)});
+}
+
+// With the pump in hand, behind keep_raw_lent: how many of them have not come back.
+std::uint32_t Channel::raw_lent_of(const lwmq_tli_transport* transport) const noexcept {
+  const auto kept = std::find_if(raw_kept_.begin(), raw_kept_.end(),
+                                 [transport](const Kept& one) { return one.transport == transport; });
+  return kept == raw_kept_.end() ? 0 : kept->lent;
 }
 
 // With the pump in hand: the application's no more. LWMQ_E_PEER_LOST: its transport has ended, and it goes
@@ -139,7 +144,7 @@ void Channel::keep_raw_lent(lwmq_tli_transport* transport) {
     return fail(LWMQ_E_INVALID, "this buffer is none of those that are lent (%s)", address_.c_str());
   buffer->token[3] = 0;
   if (--kept->lent == 0) raw_kept_.erase(kept);
-  provider_->abandon(transport, tli_buffer);
+  tli_->abandon(transport, tli_buffer);
   return say_gone(address_);
 }
 
@@ -155,15 +160,7 @@ Status Channel::raw_send(lwmq_buffer* buffer) {
   pump_.take();
   status = take_back(buffer, &tli_buffer);
   if (status == LWMQ_OK) {
-    lwmq_tli_transport* transport = sender_.transport();
-    if (provider_->ship_only != nullptr) {
-      status = provider_->ship_only(transport, &tli_buffer, buffer->bytes, 0);
-    } else {
-      status = provider_->show(transport, &tli_buffer, buffer->bytes, 0);
-      const Status shipped = provider_->ship(transport, &tli_buffer);
-      if (status == LWMQ_OK) status = shipped;
-    }
-    if (status == LWMQ_OK) sender_.count_raw(buffer->bytes);
+    status = sender_.ship_raw(&tli_buffer, buffer->bytes);
     if (status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) {
       // It is taken: CLOSED speaks of our own close, which leaves a buffer the caller's.
       note_peer_gone();
@@ -184,7 +181,7 @@ Status Channel::raw_abandon(lwmq_buffer* buffer) {
   lwmq_tli_buffer tli_buffer{};
   take_pump();  // before who waits for room, perhaps for this
   const Status taken = take_back(buffer, &tli_buffer);
-  if (taken == LWMQ_OK) provider_->abandon(sender_.transport(), &tli_buffer);
+  if (taken == LWMQ_OK) tli_->abandon(sender_.transport(), &tli_buffer);
   release_and_look();
   return taken == LWMQ_E_PEER_LOST ? LWMQ_OK : taken;
 }

@@ -50,7 +50,7 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, bool in_hand, Landed* o
     // report.
     const bool waits_here = transport != nullptr && !peer_gone_.load(std::memory_order_acquire);
     if (status == LWMQ_E_EMPTY && waits_here && left > 0) {
-      status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, os::kWaitSliceMs));
+      status = tli_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, os::kWaitSliceMs));
       in_hand = status == LWMQ_OK;
       if (!in_hand) {
         if (!inside) inside.emplace(*this);
@@ -106,7 +106,7 @@ void Channel::say_received() noexcept {
   lwmq_tli_transport* transport = receiver_.transport();
   if (received == said_received_ || transport == nullptr || peer_gone_.load(std::memory_order_acquire))
     return;
-  const Status status = provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, 0);
+  const Status status = tli_->wait(transport, LWMQ_TLI_WAIT_EXTENT, 0);
   if (status == LWMQ_E_TIMED_OUT) said_received_ = received;  // else it has seen something, and says nothing
 }
 
@@ -118,7 +118,7 @@ bool Channel::arm_transport() noexcept {
   if (transport == nullptr || peer_gone_.load(std::memory_order_acquire)) return true;  // what follows rings
   poll_transport();  // where descriptors were short before
   if (polled_fd_ >= 0) {
-    const bool armed = provider_->arm(transport, LWMQ_TLI_WAIT_EXTENT) == 0;
+    const bool armed = tli_->arm(transport, LWMQ_TLI_WAIT_EXTENT) == 0;
     armed_.store(armed, std::memory_order_relaxed);
     return armed;
   }
@@ -136,7 +136,7 @@ void Channel::poll_transport() noexcept {
   Descriptor* descriptor = descriptor_.load(std::memory_order_relaxed);
   if ((descriptor == nullptr && queue_ == nullptr) || receiver_.transport() == nullptr || polled_fd_ >= 0)
     return;
-  polled_fd_ = provider_->transport_fd(receiver_.transport());
+  polled_fd_ = tli_->descriptor(receiver_.transport());
   if (polled_fd_ < 0) return;
   const Status status = queue_ != nullptr ? service::ServiceThread::attending().watch(&attend_, polled_fd_)
                                           : descriptor->add(polled_fd_);
@@ -233,7 +233,7 @@ Channel::Glance Channel::glance(Message** out_message) noexcept {
     seen = Glance::kMessage;
   } else if (lwmq_tli_transport* transport = receiver_.transport();
              transport != nullptr && !receiver_.has_arrivals() &&
-             provider_->wait(transport, LWMQ_TLI_WAIT_EXTENT, 0) == LWMQ_E_TIMED_OUT) {
+             tli_->wait(transport, LWMQ_TLI_WAIT_EXTENT, 0) == LWMQ_E_TIMED_OUT) {
     seen = Glance::kNothing;
   }
   if (seen == Glance::kMessage) note_activity();
@@ -383,8 +383,10 @@ Status Channel::wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer) {
 
 // With the pump in hand: for who asks while it is not free.
 void Channel::note_unread(lwmq_tli_transport* transport) noexcept {
-  free_buffers_seen_.store(provider_->free_buffers(transport), std::memory_order_relaxed);
-  unread_seen_.store(provider_->unread_extents(transport), std::memory_order_relaxed);
+  lwmq_tli_figures figures{};
+  tli_->state(transport, &figures);
+  free_buffers_seen_.store(figures.free_buffers, std::memory_order_relaxed);
+  unread_seen_.store(figures.unread_extents, std::memory_order_relaxed);
 }
 
 Status Channel::query(lwmq_channel_statistics* out_statistics) {
@@ -397,8 +399,8 @@ Status Channel::query(lwmq_channel_statistics* out_statistics) {
   } else if (os::spin_until([this] { return pump_.try_take(); })) {
     transport = sender_.transport();
     if (transport != nullptr) {
-      connected =
-          provider_->state(transport) == LWMQ_TLI_CONNECTED && !peer_gone_.load(std::memory_order_relaxed);
+      connected = tli_->state(transport, nullptr) == LWMQ_TLI_CONNECTED &&
+                  !peer_gone_.load(std::memory_order_relaxed);
       note_unread(transport);
       if (connected == 0) note_peer_gone();
     }

@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "channel/channel.h"
+#include "filters/filtered.h"
 #include "os/clock.h"
 #include "os/deadline.h"
 #include "os/futex.h"
 #include "os/identity.h"
 #include "os/membarrier.h"
 #include "stats/process_counters.h"
-#include "tli/registry.h"
 
 namespace lwmq::channel {
 
@@ -76,7 +76,7 @@ void Channel::note_figures() noexcept {
   stats::Entry& entry = *entry_;
   lwmq_tli_peer peer{};
   lwmq_tli_transport* transport = attached_.load(std::memory_order_acquire);  // ours to take away
-  if (transport != nullptr) provider_->peer(transport, &peer);
+  if (transport != nullptr) tli_->peer(transport, &peer);
   stats::set(entry.peer_pid, peer.pid);
   stats::set(entry.flags, (transport != nullptr ? stats::kEntryConnected : 0) |
                               (is_server_.load(std::memory_order_relaxed) ? stats::kEntryServer : 0));
@@ -144,12 +144,12 @@ Status Channel::listen() noexcept {
     service::ServiceThread::attending().request(&static_cast<Channel*>(self)->attend_);
   };
   options.ring_context = this;
-  Status status = tli::listen(*provider_, address_.c_str(), options, &listener);
+  Status status = filters::listen(*provider_, address_.c_str(), options, filters_, &listener);
   if (status != LWMQ_OK) return status;
-  const int fd = provider_->listener_fd(listener);
+  const int fd = provider_->listener->descriptor(listener);
   if (fd >= 0) status = service::ServiceThread::attending().watch(&attend_, fd);
   if (status != LWMQ_OK) {
-    provider_->listener_close(listener);
+    provider_->listener->close(listener);
     return status;
   }
   is_server_.store(true, std::memory_order_relaxed);
@@ -168,7 +168,8 @@ std::int64_t Channel::connect(std::int64_t now_ns, bool alone) noexcept {
   std::int64_t again = now_ns + retry_ms_ * os::kMillisecond;
   const std::uint32_t patience_ms = alone ? kHandshakeMs : kHastyHandshakeMs << stalls_;
   lwmq_tli_transport* transport = nullptr;
-  Status status = tli::connect(*provider_, address_.c_str(), tli_options_, patience_ms, &transport);
+  Status status =
+      filters::connect(*provider_, address_.c_str(), tli_options_, filters_, patience_ms, &transport);
   if (status != LWMQ_E_TIMED_OUT) {
     stalls_ = 0;
   } else if (!alone) {
@@ -198,7 +199,7 @@ std::int64_t Channel::connect(std::int64_t now_ns, bool alone) noexcept {
 std::int64_t Channel::accept_next(std::int64_t now_ns) noexcept {
   for (std::uint32_t i = 0; i < kAcceptAttempts; ++i) {
     lwmq_tli_transport* transport = nullptr;
-    const Status status = provider_->accept(listener_.load(std::memory_order_relaxed), &transport);
+    const Status status = provider_->listener->accept(listener_.load(std::memory_order_relaxed), &transport);
     if (status == LWMQ_E_EMPTY) return service::kNever;  // the listener's descriptor calls us
     if (status != LWMQ_OK) {                             // a client that was refused: the next one
       clients_refused_.fetch_add(1, std::memory_order_relaxed);
@@ -233,11 +234,10 @@ Status Channel::meet(const lwmq_tli_peer& peer) noexcept {
   const std::lock_guard lock(head().peers_mutex_);
   const Channel* same = other_way_to(peer);
   if (same != nullptr && !redundant_) {
-    return fail(
-        LWMQ_E_INVALID,
-        "the peer at %s, a channel of process %u, is reached over %s already: two transports of a channel "
-        "lead to different peers, or are redundant on both sides, or every message would come twice",
-        address_.c_str(), peer.pid, same->address_.c_str());
+    return fail(LWMQ_E_INVALID,
+                "the peer at %s, a channel of %s, is reached over %s already: two transports of a channel "
+                "lead to different peers, or are redundant on both sides, or every message would come twice",
+                address_.c_str(), peer.name, same->address_.c_str());
   }
   if (!peer_ || !is_same(*peer_, peer)) was_cut_ = false;
   peer_ = peer;
@@ -285,10 +285,10 @@ Status Channel::peer(lwmq_peer* out_peer) {
 // False: the transport is closed again, and the failure says why.
 bool Channel::attach(lwmq_tli_transport* transport) noexcept {
   lwmq_tli_peer peer{};
-  provider_->peer(transport, &peer);
+  tli_->peer(transport, &peer);
   if (const Status status = meet(peer); status != LWMQ_OK) {
     set_connect_failure(status);
-    provider_->close(transport);
+    tli_->close(transport, 0, 0);
     return false;
   }
   landing_.take();
@@ -298,7 +298,7 @@ bool Channel::attach(lwmq_tli_transport* transport) noexcept {
   receiver_.attach(transport, peer.buffers, passes);
   poll_transport();
   peer_gone_.store(false, std::memory_order_relaxed);
-  free_buffers_seen_.store(provider_->free_buffers(transport), std::memory_order_relaxed);
+  note_unread(transport);
   attached_.store(transport, std::memory_order_release);
   {
     const std::lock_guard lock(failure_mutex_);
@@ -325,16 +325,16 @@ std::int64_t Channel::attend_merge(std::int64_t now_ns) noexcept {
 
 // While there is a peer nobody is accepted: who tries to connect meanwhile gives up, and tries again.
 void Channel::tend_listener() noexcept {
-  if (provider_->tend == nullptr || attached_.load(std::memory_order_relaxed) == nullptr) return;
+  if (provider_->listener->tend == nullptr || attached_.load(std::memory_order_relaxed) == nullptr) return;
   if (auto* listener = listener_.load(std::memory_order_acquire); listener != nullptr)
-    provider_->tend(listener);
+    provider_->listener->tend(listener);
 }
 
 std::int64_t Channel::attend(std::int64_t now_ns, bool alone) noexcept {
   // Only this thread takes a transport away, so that the one we see here stays.
   if (lwmq_tli_transport* transport = attached_.load(std::memory_order_acquire); transport != nullptr) {
     const bool gone =
-        peer_gone_.load(std::memory_order_acquire) || provider_->state(transport) != LWMQ_TLI_CONNECTED;
+        peer_gone_.load(std::memory_order_acquire) || tli_->state(transport, nullptr) != LWMQ_TLI_CONNECTED;
     if (gone && !retire()) return now_ns + os::kMillisecond;
   }
   if (attached_.load(std::memory_order_acquire) == nullptr) {
@@ -345,7 +345,7 @@ std::int64_t Channel::attend(std::int64_t now_ns, bool alone) noexcept {
     }
     if (const std::int64_t again = accept_next(now_ns); again != 0) return again;
     // It may have come and gone while we had another peer. What it shipped counts: we hear it to its end.
-    if (provider_->state(attached_.load(std::memory_order_relaxed)) != LWMQ_TLI_CONNECTED) return now_ns;
+    if (tli_->state(attached_.load(std::memory_order_relaxed), nullptr) != LWMQ_TLI_CONNECTED) return now_ns;
   }
   return std::min({ship_waiting(now_ns, alone), land_for_nobody(now_ns), tidy(now_ns)});
 }
@@ -360,8 +360,7 @@ std::int64_t Channel::ship_waiting(std::int64_t now_ns, bool alone) noexcept {
   if (sent == Sent::kNoRoom && alone) {
     // A wait for room ends as soon as there is some; its limit is for those who may want us meanwhile.
     const std::int64_t limit = std::max(room_wait_ns_, os::kMillisecond);
-    provider_->wait(sender_.transport(), LWMQ_TLI_WAIT_ROOM,
-                    static_cast<std::uint32_t>(limit / os::kMillisecond));
+    tli_->wait(sender_.transport(), LWMQ_TLI_WAIT_ROOM, static_cast<std::uint32_t>(limit / os::kMillisecond));
     sent = pump(kShipBytes, completions);
   }
   // A peer that does not read is asked less and less often.
@@ -425,8 +424,9 @@ std::int64_t Channel::tidy(std::int64_t now_ns) noexcept {
 bool Channel::has_erased() noexcept {
   if (!pump_.try_take()) return false;
   lwmq_tli_transport* transport = sender_.transport();
-  const bool all =
-      transport == nullptr || provider_->free_buffers(transport) + raw_lent_ >= tli_options_.buffers_send;
+  lwmq_tli_figures figures{};
+  if (transport != nullptr) tli_->state(transport, &figures);
+  const bool all = transport == nullptr || figures.free_buffers + raw_lent_ >= tli_options_.buffers_send;
   release_and_look();
   return all;
 }
@@ -458,7 +458,7 @@ bool Channel::retire() noexcept {
     return false;
   }
   if (status == LWMQ_E_EMPTY) {
-    const std::int32_t state = provider_->state(transport);
+    const std::int32_t state = tli_->state(transport, nullptr);
     if (state == LWMQ_TLI_CONNECTED && sender_.refusals() < kRefusalsMax) {  // a false alarm
       peer_gone_.store(false, std::memory_order_relaxed);
       const bool at_once = sender_.refusals() == 0;
@@ -471,10 +471,12 @@ bool Channel::retire() noexcept {
              : state == LWMQ_TLI_CLOSED  ? LWMQ_E_CLOSED
                                          : LWMQ_E_PEER_LOST;
   }
-  std::uint64_t unsent = unsent_by(transport);
+  lwmq_tli_figures figures{};
+  const bool has_closed = tli_->state(transport, &figures) == LWMQ_TLI_CLOSED;
+  std::uint64_t unsent = has_closed ? figures.unsent : 0;  // what it had for us and never shipped
   if (status == LWMQ_E_CLOSED && unsent > 0) status = LWMQ_E_PEER_LOST;
   const bool reached = part(&status, &unsent);
-  const std::uint64_t unread = count_unread(transport);
+  const std::uint64_t unread = count_unread(figures.unread_extents);
   if (unread > 0) cuts_.fetch_add(1, std::memory_order_relaxed);
   const std::uint64_t lost = reached ? 0 : unread;  // what is lost here comes to it the other way
   messages_lost_.fetch_add(lost, std::memory_order_relaxed);
@@ -497,33 +499,25 @@ bool Channel::retire() noexcept {
   keep_raw_lent(transport);
   release_and_look();
   landing_.release();
-  close_transport(transport);
+  close_transport(transport, 0);
   announce();  // followers, too
   return true;
 }
 
 // Of what was shown to the attached peer, how many messages it has not read, as far as we can know: what it
-// said before it closed, else the extents in buffers that it has not given back.
-std::uint64_t Channel::count_unread(lwmq_tli_transport* transport) noexcept {
-  provider_->free_buffers(transport);  // collects what the peer has released to the last
+// said before it closed, else the extents that its transport's figures say.
+std::uint64_t Channel::count_unread(std::uint64_t unread_extents) const noexcept {
   const auto received = receiver_.goodbye();
-  if (!received) return provider_->unread_extents(transport);
+  if (!received) return unread_extents;
   const std::uint64_t sent = sender_.messages_to_peer();
   return sent - std::min(sent, *received);
-}
-
-// How many messages the peer had for us when it closed, and never shipped.
-std::uint64_t Channel::unsent_by(lwmq_tli_transport* transport) const noexcept {
-  lwmq_tli_peer peer{};
-  provider_->peer(transport, &peer);
-  return provider_->state(transport) == LWMQ_TLI_CLOSED ? peer.unsent : 0;
 }
 
 // What the application hears, once, behind everything that the peer had committed.
 void Channel::say_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost,
                               std::uint64_t unsent, Report& report) noexcept {
   lwmq_tli_peer peer{};
-  provider_->peer(transport, &peer);
+  tli_->peer(transport, &peer);
   char short_of[96];
   std::snprintf(short_of, sizeof short_of,
                 "has closed before it had shipped all: %" PRIu64 " messages never came", unsent);
@@ -540,8 +534,8 @@ void Channel::say_end_of_peer(Status status, lwmq_tli_transport* transport, std:
   }
   report.status = status;
   report.lost = lost;
-  std::snprintf(report.text, sizeof report.text, "the peer, process %u, %s%s%s (%s)", peer.pid, what, reason,
-                unread, address_.c_str());
+  std::snprintf(report.text, sizeof report.text, "the peer, %s, %s%s%s (%s)", peer.name, what, reason, unread,
+                address_.c_str());
 }
 
 }  // namespace lwmq::channel

@@ -6,11 +6,11 @@
 #include "base/limits.h"
 #include "channel/channel.h"
 #include "channel/selector.h"
+#include "filters/filtered.h"
 #include "os/deadline.h"
 #include "os/event_fd.h"
 #include "os/identity.h"
 #include "service/provider_services.h"
-#include "tli/registry.h"
 
 namespace lwmq::channel {
 namespace {
@@ -34,7 +34,7 @@ Status Listener::listen() {
   if (status != LWMQ_OK) return status;
   entry_ = stats::open_entry(stats::EntryKind::kListener, settings_.address.c_str());
   stats::set(entry_->flags, stats::kEntryServer);
-  status = service::start_services();
+  status = service::start_service(*settings_.provider);
   if (status != LWMQ_OK) return status;
   auto& thread = service::ServiceThread::attending();
   status = thread.add(this);
@@ -45,9 +45,10 @@ Status Listener::listen() {
   };
   options.ring_context = this;
   lwmq_tli_listener* listener = nullptr;
-  status = tli::listen(*settings_.provider, settings_.address.c_str(), options, &listener);
+  status =
+      filters::listen(*settings_.provider, settings_.address.c_str(), options, settings_.filters, &listener);
   if (status == LWMQ_OK) {
-    const int fd = settings_.provider->listener_fd(listener);
+    const int fd = settings_.provider->listener->descriptor(listener);
     if (fd >= 0) status = thread.watch(this, fd);
     if (status == LWMQ_OK) {
       listener_.store(listener, std::memory_order_release);
@@ -56,7 +57,7 @@ Status Listener::listen() {
     }
   }
   thread.remove(this);
-  if (listener != nullptr) settings_.provider->listener_close(listener);
+  if (listener != nullptr) settings_.provider->listener->close(listener);
   return status;
 }
 
@@ -79,11 +80,11 @@ std::int64_t Listener::serve(std::int64_t now_ns, bool) noexcept {
   if (listener == nullptr) return service::kNever;  // it has rung before it was there
   for (std::uint32_t i = 0; i < kAcceptsAtOnce; ++i) {
     if (!has_room()) {
-      if (const auto tend = settings_.provider->tend; tend != nullptr) tend(listener);
+      if (const auto tend = settings_.provider->listener->tend; tend != nullptr) tend(listener);
       return service::kNever;
     }
     lwmq_tli_transport* transport = nullptr;
-    const Status status = settings_.provider->accept(listener, &transport);
+    const Status status = settings_.provider->listener->accept(listener, &transport);
     if (status == LWMQ_E_EMPTY) return service::kNever;
     const std::lock_guard lock(mutex_);
     if (status == LWMQ_OK) {
@@ -193,15 +194,15 @@ Status Listener::close() {
   auto& thread = service::ServiceThread::attending();
   thread.remove(this);
   lwmq_tli_listener* listener = listener_.load(std::memory_order_relaxed);
-  if (const int fd = settings_.provider->listener_fd(listener); fd >= 0) thread.unwatch(fd);
-  settings_.provider->listener_close(listener);
+  if (const int fd = settings_.provider->listener->descriptor(listener); fd >= 0) thread.unwatch(fd);
+  settings_.provider->listener->close(listener);
   std::unique_lock lock(mutex_);
   entry_.reset();
   tell();
   while (clients_waiting_ > 0) {
     lwmq_tli_transport* const transport = pop_waiting();
     lock.unlock();  // messages may go with it
-    settings_.provider->close(transport);
+    settings_.provider->transport->close(transport, 0, 0);
     lock.lock();
   }
   return LWMQ_OK;

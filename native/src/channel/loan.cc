@@ -15,7 +15,7 @@ Loan* Loan::create(std::uint32_t limit) noexcept {
 }
 
 void Loan::Run::give_back() noexcept {
-  if (!os::forked()) provider->release_run(transport, token, count);
+  if (!os::forked()) fast->release_run(transport, token, count);
 }
 
 void Loan::note_messages(std::uint32_t count) noexcept {

@@ -41,10 +41,10 @@ class Loan {
   [[nodiscard]] bool takes_runs() const noexcept { return left() > 0 && runs_count_ < runs_.size(); }
   // After takes_runs: the next `count` entries are written, and show that many extents of the run with
   // `token`, which are the loan's now.
-  void add_run(const lwmq_tli_provider* provider, lwmq_tli_transport* transport, const std::uint64_t token[2],
+  void add_run(const lwmq_tli_fast_table* fast, lwmq_tli_transport* transport, const std::uint64_t token[2],
                std::uint32_t count) noexcept {
     count_ += count;
-    runs_[runs_count_++] = {provider, transport, {token[0], token[1]}, count};
+    runs_[runs_count_++] = {fast, transport, {token[0], token[1]}, count};
   }
 
   // Room for handles of up to `left` messages; note_messages says how many are there, which are the loan's
@@ -57,7 +57,7 @@ class Loan {
 
  private:
   struct Run {
-    const lwmq_tli_provider* provider;
+    const lwmq_tli_fast_table* fast;
     lwmq_tli_transport* transport;
     std::uint64_t token[2];
     std::uint32_t count;

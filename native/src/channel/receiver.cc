@@ -17,14 +17,14 @@ constexpr int kGoodbyesAtOnce = 64;  // a tape brings some; of a peer that lies 
 // Keeps an extent for the messages that show it.
 struct Lease {
   message::Owner owner;
-  const lwmq_tli_provider* provider;
+  const lwmq_tli_transport_table* tli;
   KeptBuffers* kept;
   Landed landed;
 
   static void finish(message::Owner* owner) noexcept {
     auto* lease = reinterpret_cast<Lease*>(owner);
     lease->kept->give_back(lease->landed.extent.token[0]);  // release may change it
-    if (!os::forked()) lease->provider->release(lease->landed.transport, &lease->landed.extent);
+    if (!os::forked()) lease->tli->release(lease->landed.transport, &lease->landed.extent);
     message::give_block(lease);
   }
 };
@@ -37,7 +37,7 @@ Status Receiver::land(Landed* out_landed) noexcept {
   if (broken_off_) [[unlikely]]
     return LWMQ_E_EMPTY;
   for (int goodbyes = 0; goodbyes < kGoodbyesAtOnce; ++goodbyes) {
-    const Status status = provider_->land(transport_, &out_landed->extent);
+    const Status status = tli_->land(transport_, &out_landed->extent);
     if (status != LWMQ_OK) return status;
     if (adopt(out_landed)) [[likely]]
       return LWMQ_OK;
@@ -95,10 +95,10 @@ bool Receiver::note_goodbye(const lwmq_tli_extent& extent) noexcept {
 }
 
 bool Receiver::land_run() noexcept {
-  if (transport_ == nullptr || broken_off_ || provider_->land_run == nullptr || has_arrivals()) return false;
+  if (transport_ == nullptr || broken_off_ || fast_->land_run == nullptr || has_arrivals()) return false;
   last_data_ = nullptr;
   run_begin_ = run_next_ = 0;
-  run_end_ = provider_->land_run(transport_, kViewBytes, kRunExtents, run_token_, run_.data());
+  run_end_ = fast_->land_run(transport_, kViewBytes, kRunExtents, run_token_, run_.data());
   has_run_.store(run_end_ > 0, std::memory_order_relaxed);
   if (run_end_ == 0) {
     short_runs_ = 0;
@@ -158,7 +158,7 @@ bool Receiver::lend_some(Loan& loan) noexcept {
     bytes += piece.bytes;
   }
   if (lent == 0) return false;
-  loan.add_run(provider_, transport_, run_token_, lent);
+  loan.add_run(fast_, transport_, run_token_, lent);
   count(lent, bytes);
   run_begin_ = run_next_ += lent;
   if (run_next_ == run_end_) leave_run();
@@ -181,7 +181,7 @@ Status Receiver::decode_view(Landed& landed, Message** out_message) noexcept {
     return fail(LWMQ_E_NO_MEMORY, "no memory for a message of %" PRIu64 " bytes", extent.bytes);
   }
   landed.last = false;  // others land before it goes back
-  auto* lease = new (block) Lease{message::Owner(Lease::finish), provider_, kept_buffers_, landed};
+  auto* lease = new (block) Lease{message::Owner(Lease::finish), tli_, kept_buffers_, landed};
   const Status status =
       codec::decode_view(extent.data, extent.bytes, extent.kind, &lease->owner, out_message);
   if (status == LWMQ_E_NO_MEMORY) [[unlikely]] {  // nothing shows it: the extent stays

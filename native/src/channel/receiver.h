@@ -21,6 +21,7 @@
 #include "codec/decoder.h"
 #include "lwmq/lwmq_tli.h"
 #include "message/message.h"
+#include "tli/tables.h"
 #include "wire/message_header.h"
 
 namespace lwmq::channel {
@@ -45,7 +46,7 @@ inline constexpr std::uint32_t kShortRun = 1;
 class Receiver {
  public:
   explicit Receiver(const lwmq_tli_provider* provider) noexcept
-      : provider_(provider), kept_buffers_(KeptBuffers::create()) {}
+      : tli_(provider->transport), fast_(&tli::fast_of(*provider)), kept_buffers_(KeptBuffers::create()) {}
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
   // Gives back what nobody received.
@@ -87,10 +88,10 @@ class Receiver {
   // The next extent, for who would wait for it: looks as long as a wait does before it sleeps. False: there
   // was none in that time, or next knows more.
   bool next_soon(Landed* out_landed) noexcept {
-    if (transport_ == nullptr || broken_off_ || provider_->land_awaited == nullptr || has_arrivals())
+    if (transport_ == nullptr || broken_off_ || fast_->land_awaited == nullptr || has_arrivals())
       return false;
     last_data_ = nullptr;
-    if (provider_->land_awaited(transport_, &out_landed->extent) == 0 || !adopt(out_landed)) [[unlikely]]
+    if (fast_->land_awaited(transport_, &out_landed->extent) == 0 || !adopt(out_landed)) [[unlikely]]
       return false;
     note_last(out_landed);
     count(1, out_landed->extent.bytes);
@@ -125,11 +126,11 @@ class Receiver {
     release(landed);
   }
   void release(const Landed& landed) noexcept {
-    if (landed.last && provider_->release_last != nullptr) {
-      provider_->release_last(landed.transport, landed.extent.token, 1);
+    if (landed.last && fast_->release_last != nullptr) {
+      fast_->release_last(landed.transport, landed.extent.token, 1);
     } else {
       lwmq_tli_extent extent = landed.extent;  // release may change it
-      provider_->release(landed.transport, &extent);
+      tli_->release(landed.transport, &extent);
     }
   }
   // The next of a run that has landed, where it needs no more than a copy; else null, and all is as it was.
@@ -156,7 +157,7 @@ class Receiver {
     if (!land_soon(token, &piece)) [[unlikely]]
       return false;
     if (is_plain(piece) && copy_plain(piece, out_message)) [[likely]] {
-      provider_->release_last(transport_, token, 1);
+      fast_->release_last(transport_, token, 1);
       count(1, piece.bytes);
       return true;
     }
@@ -265,12 +266,11 @@ class Receiver {
   // Where no run is left. False: next knows more.
   bool land_run() noexcept;
   bool land_soon(std::uint64_t (&token)[2], lwmq_tli_piece* out_piece) noexcept {
-    if (transport_ == nullptr || broken_off_ || provider_->land_soon == nullptr || has_arrivals())
-      return false;
+    if (transport_ == nullptr || broken_off_ || fast_->land_soon == nullptr || has_arrivals()) return false;
     short_runs_ = 0;
     last_data_ = nullptr;
     ahead_.caught_up();
-    return provider_->land_soon(transport_, kViewBytes, token, out_piece) != 0;
+    return fast_->land_soon(transport_, kViewBytes, token, out_piece) != 0;
   }
   // Gives back what was taken of the run; the rest waits among the arrivals.
   void leave_run() noexcept;
@@ -288,7 +288,7 @@ class Receiver {
     has_run_.store(true, std::memory_order_relaxed);
   }
   void release_taken() noexcept {
-    if (run_next_ > run_begin_) provider_->release_last(transport_, run_token_, run_next_ - run_begin_);
+    if (run_next_ > run_begin_) fast_->release_last(transport_, run_token_, run_next_ - run_begin_);
     run_begin_ = run_next_;
   }
   // Of the run that has landed. False: it ends with something that is not lent.
@@ -345,7 +345,8 @@ class Receiver {
   }
   Status decode_view(Landed& landed, Message** out_message) noexcept;
 
-  const lwmq_tli_provider* provider_;
+  const lwmq_tli_transport_table* const tli_;
+  const lwmq_tli_fast_table* const fast_;
   KeptBuffers* const kept_buffers_;  // null where there was no memory: nothing lies where it landed
   lwmq_tli_transport* transport_ = nullptr;
   std::uint64_t peer_buffers_ = 0;

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "tli/tables.h"
+
 namespace lwmq::channel {
 namespace {
 
@@ -11,7 +13,8 @@ constexpr std::uint64_t kMessageCost = 16;
 }  // namespace
 
 void Sender::attach(const lwmq_tli_provider* provider, lwmq_tli_transport* transport, bool passes) noexcept {
-  provider_ = provider;
+  tli_ = provider->transport;
+  fast_ = &tli::fast_of(*provider);
   passes_ = passes;
   transport_ = transport;
   messages_before_ = messages();
@@ -26,7 +29,7 @@ void Sender::attach(const lwmq_tli_provider* provider, lwmq_tli_transport* trans
     add(shipped_full_, 1);
     if (const Status status = ship(); status != LWMQ_OK) return note_refusal(status);
   }
-  const Status status = provider_->acquire(transport_, &buffer_);
+  const Status status = tli_->acquire(transport_, &buffer_);
   if (status != LWMQ_OK) leave_buffer();  // whatever a module has written there
   if (status == LWMQ_E_FULL) return Sent::kNoRoom;
   if (status != LWMQ_OK) return note_refusal(status);
@@ -42,9 +45,9 @@ void Sender::attach(const lwmq_tli_provider* provider, lwmq_tli_transport* trans
 }
 
 std::uint64_t Sender::put_run(const lwmq_bytes* frames, std::uint64_t count) noexcept {
-  if (!has_open_buffer() || provider_->show_run == nullptr) return 0;  // none without a peer
+  if (!has_open_buffer() || fast_->show_run == nullptr) return 0;  // none without a peer
   std::uint64_t bytes = 0;
-  const std::uint64_t shown = provider_->show_run(
+  const std::uint64_t shown = fast_->show_run(
       transport_, &buffer_, frames, count, static_cast<std::uint32_t>(wire::ExtentKind::kOneFrame), &bytes);
   add(messages_, shown);
   add(bytes_, bytes);
@@ -115,7 +118,7 @@ void Sender::ship_idle() noexcept {
 
 // The open buffer, which is none any more.
 Status Sender::ship() noexcept {
-  const Status status = provider_->ship(transport_, &buffer_);
+  const Status status = tli_->ship(transport_, &buffer_);
   leave_buffer();
   return status;
 }
@@ -124,16 +127,25 @@ void Sender::say_goodbye(std::uint64_t messages_received) noexcept {
   const wire::Goodbye goodbye{messages_received};
   if (make_room(sizeof goodbye) == Sent::kAll) {
     std::memcpy(buffer_.next, &goodbye, sizeof goodbye);
-    provider_->show(transport_, &buffer_, sizeof goodbye,
-                    static_cast<std::uint32_t>(wire::ExtentKind::kGoodbye));
+    tli_->show(transport_, &buffer_, sizeof goodbye, static_cast<std::uint32_t>(wire::ExtentKind::kGoodbye));
   }
   ship_idle();
 }
 
-void Sender::count_raw(std::uint64_t bytes) noexcept {
+Status Sender::ship_raw(lwmq_tli_buffer* buffer, std::uint64_t bytes) noexcept {
+  Status status = LWMQ_OK;
+  if (fast_->ship_only != nullptr) {
+    status = fast_->ship_only(transport_, buffer, bytes, 0);
+  } else {
+    status = tli_->show(transport_, buffer, bytes, 0);
+    const Status shipped = tli_->ship(transport_, buffer);
+    if (status == LWMQ_OK) status = shipped;
+  }
+  if (status != LWMQ_OK) return status;
   add(messages_, 1);
   add(bytes_, bytes);
   add(shipped_full_, 1);
+  return LWMQ_OK;
 }
 
 }  // namespace lwmq::channel

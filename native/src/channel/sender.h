@@ -54,6 +54,8 @@ class Sender {
   Sent pump(scheduler::Scheduler& scheduler, std::uint64_t bytes_max, Completions& completions) noexcept;
   // Ships the buffer that is open, if one is: the queues stayed empty.
   void ship_idle() noexcept;
+  // A whole buffer, filled by the application, as one extent; takes it.
+  Status ship_raw(lwmq_tli_buffer* buffer, std::uint64_t bytes) noexcept;
   // The last thing that the peer hears, if there is room for it; ships.
   void say_goodbye(std::uint64_t messages_received) noexcept;
   // Messages shown to the peer that is attached.
@@ -73,8 +75,6 @@ class Sender {
   [[nodiscard]] std::uint64_t shipped_full() const noexcept { return read(shipped_full_); }
   [[nodiscard]] std::uint64_t shipped_idle() const noexcept { return read(shipped_idle_); }
   [[nodiscard]] std::uint64_t messages_passed() const noexcept { return read(messages_passed_); }
-  // Raw buffers do not go through put.
-  void count_raw(std::uint64_t bytes) noexcept;
 
  private:
   using Counter = std::atomic<std::uint64_t>;
@@ -100,7 +100,7 @@ class Sender {
   Status ship() noexcept;
   Sent note_refusal(Status status) noexcept;
   Sent show(std::uint64_t bytes, wire::ExtentKind kind, std::uint64_t counted) noexcept {
-    const Status status = provider_->show(transport_, &buffer_, bytes, static_cast<std::uint32_t>(kind));
+    const Status status = tli_->show(transport_, &buffer_, bytes, static_cast<std::uint32_t>(kind));
     if (status != LWMQ_OK) [[unlikely]]
       return note_refusal(status);
     refusals_ = 0;
@@ -111,7 +111,8 @@ class Sender {
   Sent write(const Message& message, const codec::Encoding& encoding) noexcept;
   Sent pass(Message* message) noexcept;
 
-  const lwmq_tli_provider* provider_ = nullptr;
+  const lwmq_tli_transport_table* tli_ = nullptr;
+  const lwmq_tli_fast_table* fast_ = nullptr;
   lwmq_tli_transport* transport_ = nullptr;
   bool passes_ = false;
   std::uint64_t messages_before_ = 0;  // what messages_ was when the peer was attached

@@ -126,7 +126,7 @@ Status read_settings(const char* address, const lwmq_channel_options& given, Set
                 wanted.buffers_send, wanted.buffers_receive, limits.buffers_max, bare.c_str());
   }
 
-  std::unique_ptr<lwmq_tli_filters> filters;
+  std::shared_ptr<filters::Filters> filters;
   status = filters::make_filters(bare.c_str(), &filters);
   if (status != LWMQ_OK) return status;
   status = check_receive_queue(given, bare.c_str());
@@ -136,7 +136,6 @@ Status read_settings(const char* address, const lwmq_channel_options& given, Set
   out_settings->address = bare;
   out_settings->transport = wanted;
   out_settings->filters = std::move(filters);
-  out_settings->transport.filters = out_settings->filters.get();
   out_settings->retry_ms = first_said<std::uint32_t>({given.retry_ms, said.retry_ms, kDefaultRetryMs});
   out_settings->raw = given.raw != 0;
   out_settings->one_way = (limits.capabilities & LWMQ_IS_ONE_WAY) != 0;

@@ -16,7 +16,7 @@ struct Settings {
   const lwmq_tli_provider* provider = nullptr;
   std::string address;                        // without its options
   lwmq_tli_options transport{};               // says nothing of `channel` and of rings
-  std::shared_ptr<lwmq_tli_filters> filters;  // those of `transport`; null: the address names none
+  std::shared_ptr<filters::Filters> filters;  // null: the address names none
   std::uint32_t retry_ms = 0;
   bool raw = false;
   bool one_way = false;  // what the transport carries: from the server to the client

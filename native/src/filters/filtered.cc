@@ -10,10 +10,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <map>
 #include <mutex>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "base/failure.h"
 #include "base/limits.h"
@@ -22,6 +22,7 @@
 #include "os/clock.h"
 #include "os/deadline.h"
 #include "os/unique_fd.h"
+#include "tli/registry.h"
 
 namespace lwmq::filters {
 namespace {
@@ -47,6 +48,7 @@ class Transport final : public Below {
   Transport(const lwmq_tli_provider* below, lwmq_tli_transport* transport, std::shared_ptr<Filters> filters,
             std::shared_ptr<Poll> poll) noexcept
       : below_(below),
+        tli_(*below->transport),
         transport_(transport),
         poll_(std::move(poll)),
         sending_(filters, LWMQ_TLI_SENDING, *this),
@@ -59,20 +61,19 @@ class Transport final : public Below {
   }
 
   [[nodiscard]] const lwmq_tli_provider& below() const noexcept { return *below_; }
+  [[nodiscard]] const lwmq_tli_transport_table& tli() const noexcept { return tli_; }
   [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
 
   Status acquire(lwmq_tli_buffer* out_buffer);
   Status show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind);
-  std::uint32_t free_buffers();
+  std::int32_t state(lwmq_tli_figures* out_figures);
   Status land(lwmq_tli_extent* out_extent);
   void release(lwmq_tli_extent* extent);
   Status wait(std::uint32_t what, std::uint32_t timeout_ms);
   std::int32_t arm(std::uint32_t what);
-  void disarm();
   std::int32_t fd();
   void abandon(lwmq_tli_buffer* buffer);
-  void keep_lent(std::uint32_t buffers);
-  void close();
+  void close(std::uint32_t lent, std::uint64_t unsent);
 
   void give_back(const lwmq_tli_extent& extent) noexcept override;
   bool make_own(lwmq_tli_extent* extent, bool original) noexcept override;
@@ -86,9 +87,10 @@ class Transport final : public Below {
   }
   bool pull(std::int64_t now_ns);
   [[nodiscard]] bool is_blocked(std::int64_t now_ns);
-  [[nodiscard]] bool is_connected() const { return below_->state(transport_) == LWMQ_TLI_CONNECTED; }
+  [[nodiscard]] bool is_connected() const { return tli_.state(transport_, nullptr) == LWMQ_TLI_CONNECTED; }
 
   const lwmq_tli_provider* const below_;
+  const lwmq_tli_transport_table& tli_;  // of it
   lwmq_tli_transport* const transport_;
   const std::shared_ptr<Poll> poll_;  // null: we have connected
   os::UniqueFd timer_;                // in poll_, from the first time that it is needed
@@ -122,7 +124,7 @@ bool Transport::make_own(lwmq_tli_extent* extent, bool original) noexcept {
   auto* copy = static_cast<std::uint8_t*>(std::aligned_alloc(kCopyAlign, room));
   if (copy == nullptr) return false;
   if (extent->bytes > 0) std::memcpy(copy, extent->data, extent->bytes);
-  if (original) below_->release(transport_, extent);
+  if (original) tli_.release(transport_, extent);
   extent->data = copy;
   extent->token[0] = extent->token[1] = 0;
   const std::lock_guard lock(own_mutex_);
@@ -139,7 +141,7 @@ void Transport::give_back(const lwmq_tli_extent& extent) noexcept {
     }
   }
   lwmq_tli_extent original = extent;
-  below_->release(transport_, &original);
+  tli_.release(transport_, &original);
 }
 
 // ---- Sending ----------------------------------------------------------------------------------------
@@ -153,11 +155,11 @@ bool Transport::is_blocked(std::int64_t now_ns) {
 
 Status Transport::acquire(lwmq_tli_buffer* out_buffer) {
   if (is_blocked(os::now_ns())) return LWMQ_E_FULL;
-  return below_->acquire(transport_, out_buffer);
+  return tli_.acquire(transport_, out_buffer);
 }
 
 Status Transport::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) {
-  if (bytes > buffer->room) return below_->show(transport_, buffer, bytes, kind);  // it has the text
+  if (bytes > buffer->room) return tli_.show(transport_, buffer, bytes, kind);  // it has the text
   const std::int64_t now_ns = os::now_ns();
   bool blocked = false;
   bool passes = false;
@@ -171,14 +173,15 @@ Status Transport::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32
     kind = passing.kind;
     blocked = sending_.blocked_until_ns() > now_ns;
   }
-  const Status status = passes ? below_->show(transport_, buffer, bytes, kind) : LWMQ_OK;
+  const Status status = passes ? tli_.show(transport_, buffer, bytes, kind) : LWMQ_OK;
   if (blocked && status == LWMQ_OK) buffer->room = 0;  // the next extent has to acquire
   return status;
 }
 
-std::uint32_t Transport::free_buffers() {
-  const std::uint32_t free = below_->free_buffers(transport_);  // collects in any case
-  return is_blocked(os::now_ns()) ? 0 : free;
+std::int32_t Transport::state(lwmq_tli_figures* out_figures) {
+  const std::int32_t state = tli_.state(transport_, out_figures);
+  if (out_figures != nullptr && is_blocked(os::now_ns())) out_figures->free_buffers = 0;
+  return state;
 }
 
 // ---- Landing ----------------------------------------------------------------------------------------
@@ -194,7 +197,7 @@ bool Transport::pull(std::int64_t now_ns) {
     // Behind a peer that has gone, nothing waits for more room: its end comes behind all that it has shown.
     if (landing_.is_full() && is_connected()) return false;
     lwmq_tli_extent extent{};
-    const Status status = below_->land(transport_, &extent);
+    const Status status = tli_.land(transport_, &extent);
     if (status == LWMQ_OK) {
       landing_.put(extent);
     } else if (status == LWMQ_E_EMPTY) {
@@ -210,7 +213,7 @@ bool Transport::pull(std::int64_t now_ns) {
 Status Transport::land(lwmq_tli_extent* out_extent) {
   const std::lock_guard lock(landing_mutex_);
   if (!pull(os::now_ns())) {
-    const Status status = landing_.is_open() ? below_->land(transport_, out_extent) : LWMQ_E_EMPTY;
+    const Status status = landing_.is_open() ? tli_.land(transport_, out_extent) : LWMQ_E_EMPTY;
     if (status == LWMQ_OK) references_.fetch_add(1, std::memory_order_relaxed);
     return status;
   }
@@ -226,23 +229,19 @@ void Transport::release(lwmq_tli_extent* extent) {
 }
 
 void Transport::abandon(lwmq_tli_buffer* buffer) {
-  below_->abandon(transport_, buffer);
+  tli_.abandon(transport_, buffer);
   if (keeps_) drop_reference();
 }
 
-void Transport::keep_lent(std::uint32_t buffers) {
-  below_->keep_lent(transport_, buffers);
-  references_.fetch_add(buffers, std::memory_order_relaxed);
-  keeps_ = true;
-}
-
-void Transport::close() {
+void Transport::close(std::uint32_t lent, std::uint64_t unsent) {
   {
     // What nobody has landed ends here, while the transport below still is one.
     const std::lock_guard lock(landing_mutex_);
     landing_.clear();
   }
-  below_->close(transport_);
+  references_.fetch_add(lent, std::memory_order_relaxed);
+  keeps_ = lent > 0;
+  tli_.close(transport_, lent, unsent);
   drop_reference();
 }
 
@@ -281,12 +280,16 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) {
     const auto ms = until == INT64_MAX ? LWMQ_FOREVER
                                        : static_cast<std::uint32_t>(std::clamp<std::int64_t>(
                                              left / os::kMillisecond, 0, LWMQ_FOREVER - 1));
-    const Status status = below_->wait(transport_, what, timeout_ms == 0 ? 0 : ms);
+    const Status status = tli_.wait(transport_, what, timeout_ms == 0 ? 0 : ms);
     if (status != LWMQ_E_TIMED_OUT || timeout_ms == 0) return status;
   }
 }
 
 std::int32_t Transport::arm(std::uint32_t what) {
+  if (what == 0) {
+    stop_timer();
+    return tli_.arm(transport_, 0);
+  }
   const std::int64_t now_ns = os::now_ns();
   std::int64_t due = kNeverDue;
   bool full = false;
@@ -316,10 +319,10 @@ std::int32_t Transport::arm(std::uint32_t what) {
     const itimerspec at{{0, 0}, {due / 1'000'000'000, due % 1'000'000'000}};
     timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
   }
-  if (!full) return below_->arm(transport_, what);
+  if (!full) return tli_.arm(transport_, what);
   // What is there below has to wait until something here has left: that is when the timer rings.
   const std::uint32_t room = what & LWMQ_TLI_WAIT_ROOM;
-  const std::int32_t ready = below_->arm(transport_, room);
+  const std::int32_t ready = tli_.arm(transport_, room | LWMQ_TLI_WAIT_STATE);
   return room != 0 ? ready : 0;
 }
 
@@ -329,16 +332,11 @@ void Transport::stop_timer() {
   timerfd_settime(timer_.get(), 0, &never, nullptr);  // also takes back that it has rung
 }
 
-void Transport::disarm() {
-  stop_timer();
-  below_->disarm(transport_);
-}
-
 // The descriptor of the transport below, and our timer.
 std::int32_t Transport::fd() {
   const std::lock_guard lock(landing_mutex_);
   if (own_poll_) return own_poll_.get();
-  const std::int32_t below = below_->transport_fd(transport_);
+  const std::int32_t below = tli_.descriptor(transport_);
   if (below < 0) return -1;
   os::UniqueFd made(epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
@@ -360,20 +358,17 @@ std::int32_t claim(const char* address) {
   return behind != address && modules::find(behind, &below) == LWMQ_OK ? 1 : 0;
 }
 
-// What an address names: the filters of the channel where it has handed them down, else new ones.
-Status take_apart(const char* address, const lwmq_tli_options* options, const lwmq_tli_provider** out_below,
-                  std::shared_ptr<Filters>* out_filters) {
+// What an address names: the provider behind its filters, and those, unless the channel has them.
+Status take_apart(const char* address, const lwmq_tli_provider** out_below,
+                  std::shared_ptr<Filters>* filters) {
   const Status status = modules::find(behind_filters(address), out_below);
-  if (status != LWMQ_OK) return status;
-  if (options == nullptr || options->filters == nullptr) return Filters::parse(address, out_filters);
-  *out_filters = options->filters->filters;
-  return LWMQ_OK;
+  return status != LWMQ_OK || *filters != nullptr ? status : Filters::parse(address, filters);
 }
 
 lwmq_status limits(const char* address, lwmq_limits* out_limits) {
   const lwmq_tli_provider* below = nullptr;
   std::shared_ptr<Filters> filters;
-  Status status = take_apart(address, nullptr, &below, &filters);
+  Status status = take_apart(address, &below, &filters);
   if (status != LWMQ_OK) return status;
   status = below->limits(behind_filters(address), out_limits);
   if (is_failure(status)) add_context(address);
@@ -383,30 +378,34 @@ lwmq_status limits(const char* address, lwmq_limits* out_limits) {
   return status;
 }
 
-lwmq_status listen(const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out_listener) {
+// `filters`: null where nobody has any.
+Status listen_behind(const char* address, const lwmq_tli_options* options, std::shared_ptr<Filters> filters,
+                     lwmq_tli_listener** out_listener) {
   auto made = std::make_unique<Listener>();
   made->poll = std::make_shared<Poll>();
-  Status status = take_apart(address, options, &made->below, &made->filters);
+  made->filters = std::move(filters);
+  Status status = take_apart(address, &made->below, &made->filters);
   if (status != LWMQ_OK) return status;
   made->poll->epoll = os::UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (!made->poll->epoll) return fail_errno(LWMQ_E_SYSTEM, errno, "%s: epoll_create1", address);
   lwmq_tli_options polled = *options;
   polled.ring = nullptr;  // we poll its descriptor, beside those of our own
-  status = made->below->listen(behind_filters(address), &polled, &made->listener);
+  const lwmq_tli_listener_table& below = *made->below->listener;
+  status = tli::listen(*made->below, behind_filters(address), polled, &made->listener);
   if (is_failure(status)) add_context(address);
   if (status != LWMQ_OK) return status;
   epoll_event event{};
   event.events = EPOLLIN;
-  const int fd = made->below->listener_fd(made->listener);
+  const int fd = below.descriptor(made->listener);
   if (fd < 0) {
-    made->below->listener_close(made->listener);
+    below.close(made->listener);
     return fail(LWMQ_E_UNSUPPORTED,
                 "%s: filters need a listener with a descriptor, and provider '%s' has none", address,
                 made->below->name);
   }
   if (epoll_ctl(made->poll->epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
     status = fail_errno(LWMQ_E_SYSTEM, errno, "%s: epoll_ctl", address);
-    made->below->listener_close(made->listener);
+    below.close(made->listener);
     return status;
   }
   *out_listener = reinterpret_cast<lwmq_tli_listener*>(made.release());
@@ -419,7 +418,7 @@ Status wrap(const lwmq_tli_provider* below, lwmq_tli_transport* transport, std::
   auto* made = new Transport(below, transport, std::move(filters), std::move(poll));
   const Status status = made->begin();
   if (status != LWMQ_OK) {
-    made->close();
+    made->close(0, 0);
     return status;
   }
   *out_transport = reinterpret_cast<lwmq_tli_transport*>(made);
@@ -429,123 +428,105 @@ Status wrap(const lwmq_tli_provider* below, lwmq_tli_transport* transport, std::
 lwmq_status accept(lwmq_tli_listener* listener, lwmq_tli_transport** out_transport) {
   Listener& from = *of(listener);
   lwmq_tli_transport* transport = nullptr;
-  const Status status = from.below->accept(from.listener, &transport);
+  const Status status = from.below->listener->accept(from.listener, &transport);
   return status != LWMQ_OK ? status : wrap(from.below, transport, from.filters, from.poll, out_transport);
 }
 
-void listener_close(lwmq_tli_listener* listener) {
+void close_listener(lwmq_tli_listener* listener) {
   Listener* closed = of(listener);
-  epoll_ctl(closed->poll->epoll.get(), EPOLL_CTL_DEL, closed->below->listener_fd(closed->listener), nullptr);
-  closed->below->listener_close(closed->listener);
+  const lwmq_tli_listener_table& below = *closed->below->listener;
+  epoll_ctl(closed->poll->epoll.get(), EPOLL_CTL_DEL, below.descriptor(closed->listener), nullptr);
+  below.close(closed->listener);
   delete closed;
 }
 
-lwmq_status connect(const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms,
-                    lwmq_tli_transport** out_transport) {
+// `filters`: null where nobody has any.
+Status connect_behind(const char* address, const lwmq_tli_options* options, std::shared_ptr<Filters> filters,
+                      std::uint32_t timeout_ms, lwmq_tli_transport** out_transport) {
   const lwmq_tli_provider* below = nullptr;
-  std::shared_ptr<Filters> filters;
-  Status status = take_apart(address, options, &below, &filters);
+  Status status = take_apart(address, &below, &filters);
   if (status != LWMQ_OK) return status;
   lwmq_tli_transport* transport = nullptr;
-  status = below->connect(behind_filters(address), options, timeout_ms, &transport);
+  status = tli::connect(*below, behind_filters(address), *options, timeout_ms, &transport);
   return status != LWMQ_OK ? status : wrap(below, transport, std::move(filters), nullptr, out_transport);
 }
 
 using T = lwmq_tli_transport*;
 
-constexpr lwmq_tli_provider kFiltered = {
-    .size = sizeof(lwmq_tli_provider),
-    .version = LWMQ_TLI_VERSION,
-    .name = nullptr,  // that of the provider below
-    .claim = claim,
-    .limits = limits,
-    .listen = listen,
+constexpr lwmq_tli_listener_table kListener = {
+    .listen =
+        [](const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out_listener) {
+          return listen_behind(address, options, nullptr, out_listener);
+        },
     .accept = accept,
     .tend =
         [](lwmq_tli_listener* listener) {
-          if (const auto tend = of(listener)->below->tend; tend != nullptr) tend(of(listener)->listener);
+          if (const auto tend = of(listener)->below->listener->tend; tend != nullptr)
+            tend(of(listener)->listener);
         },
-    .listener_fd = [](lwmq_tli_listener* listener) -> std::int32_t {
-      return of(listener)->poll->epoll.get();
-    },
-    .listener_close = listener_close,
-    .connect = connect,
-    .peer = [](T t, lwmq_tli_peer* out_peer) { of(t)->below().peer(of(t)->transport(), out_peer); },
-    .state = [](T t) { return of(t)->below().state(of(t)->transport()); },
+    .descriptor = [](lwmq_tli_listener* listener) -> std::int32_t { return of(listener)->poll->epoll.get(); },
+    .close = close_listener,
+};
+
+// No shortcuts: a filter sees each extent, and what landed last here need not have landed last below.
+constexpr lwmq_tli_transport_table kTransport = {
+    .connect =
+        [](const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms, T* out_transport) {
+          return connect_behind(address, options, nullptr, timeout_ms, out_transport);
+        },
+    .peer = [](T t, lwmq_tli_peer* out_peer) { of(t)->tli().peer(of(t)->transport(), out_peer); },
+    .state = [](T t, lwmq_tli_figures* out_figures) { return of(t)->state(out_figures); },
     .acquire = [](T t, lwmq_tli_buffer* out_buffer) { return of(t)->acquire(out_buffer); },
     .show = [](T t, lwmq_tli_buffer* buffer, std::uint64_t bytes,
                std::uint32_t kind) { return of(t)->show(buffer, bytes, kind); },
-    .show_run = nullptr,  // a filter sees each
-    .ship = [](T t, lwmq_tli_buffer* buffer) { return of(t)->below().ship(of(t)->transport(), buffer); },
-    .ship_only = nullptr,  // a filter sees what is shown
+    .ship = [](T t, lwmq_tli_buffer* buffer) { return of(t)->tli().ship(of(t)->transport(), buffer); },
     .abandon = [](T t, lwmq_tli_buffer* buffer) { of(t)->abandon(buffer); },
-    .free_buffers = [](T t) { return of(t)->free_buffers(); },
-    .unread_extents = [](T t) { return of(t)->below().unread_extents(of(t)->transport()); },
     .land = [](T t, lwmq_tli_extent* out_extent) { return of(t)->land(out_extent); },
     .release = [](T t, lwmq_tli_extent* extent) { of(t)->release(extent); },
-    .release_run = nullptr,
-    .release_last = nullptr,  // what landed last here need not have landed last below
-    .land_run = nullptr,
-    .land_soon = nullptr,
-    .land_awaited = nullptr,
     .wait = [](T t, std::uint32_t what, std::uint32_t timeout_ms) { return of(t)->wait(what, timeout_ms); },
     .arm = [](T t, std::uint32_t what) { return of(t)->arm(what); },
-    .disarm = [](T t) { of(t)->disarm(); },
-    .transport_fd = [](T t) { return of(t)->fd(); },
-    .close = [](T t) { of(t)->close(); },
-    .keep_lent = [](T t, std::uint32_t buffers) { of(t)->keep_lent(buffers); },
-    .say_unsent = [](T t,
-                     std::uint64_t messages) { of(t)->below().say_unsent(of(t)->transport(), messages); },
-    // Windows have no filters; what does not name a transport is the provider's own.
-    .window_create = nullptr,
-    .window_export =
-        [](T t, lwmq_tli_window* window) { return of(t)->below().window_export(of(t)->transport(), window); },
-    .window_find =
-        [](T t, const std::uint8_t id[16], std::uint32_t timeout_ms, lwmq_tli_window** out_window) {
-          return of(t)->below().window_find(of(t)->transport(), id, timeout_ms, out_window);
-        },
-    .window_info = nullptr,
-    .window_owner_alive = nullptr,
-    .window_keep = nullptr,
-    .window_release = nullptr,
-    .service = nullptr,
-    .service_wake = nullptr,
+    .descriptor = [](T t) { return of(t)->fd(); },
+    .close = [](T t, std::uint32_t lent, std::uint64_t unsent) { of(t)->close(lent, unsent); },
 };
 
-// One table per provider. Never destroyed: threads may outlive main.
-struct Tables {
+// The provider behind filters. Windows have none: what names no transport is the provider's own.
+struct Wrapped {
+  explicit Wrapped(const lwmq_tli_provider& below) noexcept : provider(below) {
+    provider.claim = claim;
+    provider.limits = limits;
+    provider.listener = &kListener;
+    provider.transport = &kTransport;
+    provider.fast = nullptr;
+    if (below.memory == nullptr) return;
+    memory = *below.memory;
+    memory.export_to = [](T t, lwmq_tli_window* window) {
+      return of(t)->below().memory->export_to(of(t)->transport(), window);
+    };
+    memory.find = [](T t, const std::uint8_t id[16], std::uint32_t timeout_ms, lwmq_tli_window** out_window) {
+      return of(t)->below().memory->find(of(t)->transport(), id, timeout_ms, out_window);
+    };
+    provider.memory = &memory;
+  }
+  Wrapped(const Wrapped&) = delete;
+  Wrapped& operator=(const Wrapped&) = delete;
+
+  lwmq_tli_provider provider;
+  lwmq_tli_memory_table memory{};
+};
+
+// One for each provider. Never destroyed: threads may outlive main.
+struct AllWrapped {
   std::mutex mutex;
-  std::vector<std::pair<const lwmq_tli_provider*, std::unique_ptr<lwmq_tli_provider>>> made;
+  std::map<const lwmq_tli_provider*, Wrapped> by_below;
 };
-
-Tables& tables() noexcept {
-  static auto* instance = new Tables;
-  return *instance;
-}
 
 const lwmq_tli_provider* wrapped(const lwmq_tli_provider* below) {
-  Tables& all = tables();
-  const std::lock_guard lock(all.mutex);
-  for (const auto& [known, table] : all.made) {
-    if (known == below) return table.get();
-  }
-  auto table = std::make_unique<lwmq_tli_provider>(kFiltered);
-  table->name = below->name;
-  table->window_create = below->window_create;
-  table->window_info = below->window_info;
-  table->window_owner_alive = below->window_owner_alive;
-  table->window_keep = below->window_keep;
-  table->window_release = below->window_release;
-  if (below->say_unsent == nullptr) table->say_unsent = nullptr;
-  if (below->window_create == nullptr) {
-    table->window_export = nullptr;
-    table->window_find = nullptr;
-  }
-  table->service = below->service;
-  table->service_wake = below->service_wake;
-  all.made.emplace_back(below, std::move(table));
-  return all.made.back().second.get();
+  static auto* all = new AllWrapped;
+  const std::lock_guard lock(all->mutex);
+  return &all->by_below.try_emplace(below, *below).first->second.provider;
 }
+
+bool is_wrapped(const lwmq_tli_provider& provider) noexcept { return provider.transport == &kTransport; }
 
 }  // namespace
 
@@ -568,15 +549,25 @@ Status find(const char* address, const lwmq_tli_provider** out_provider) noexcep
   return status;
 }
 
-Status make_filters(const char* address, std::unique_ptr<lwmq_tli_filters>* out_filters) {
-  const lwmq_tli_provider* plain = nullptr;
+Status make_filters(const char* address, std::shared_ptr<Filters>* out_filters) {
+  const lwmq_tli_provider* provider = nullptr;
   out_filters->reset();
-  if (behind_filters(address) == address || find(address, &plain) != LWMQ_OK) return LWMQ_OK;
-  if (plain->show != kFiltered.show) return LWMQ_OK;  // a scheme with a `+` of its own
-  auto made = std::make_unique<lwmq_tli_filters>();
-  const Status status = Filters::parse(address, &made->filters);
-  if (status == LWMQ_OK) *out_filters = std::move(made);
-  return status;
+  // Else it is without filters, or a scheme with a `+` of its own.
+  const bool has_some = find(address, &provider) == LWMQ_OK && is_wrapped(*provider);
+  return has_some ? Filters::parse(address, out_filters) : LWMQ_OK;
+}
+
+Status listen(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
+              const std::shared_ptr<Filters>& filters, lwmq_tli_listener** out_listener) {
+  return is_wrapped(provider) ? listen_behind(address, &options, filters, out_listener)
+                              : tli::listen(provider, address, options, out_listener);
+}
+
+Status connect(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
+               const std::shared_ptr<Filters>& filters, std::uint32_t timeout_ms,
+               lwmq_tli_transport** out_transport) {
+  return is_wrapped(provider) ? connect_behind(address, &options, filters, timeout_ms, out_transport)
+                              : tli::connect(provider, address, options, timeout_ms, out_transport);
 }
 
 }  // namespace lwmq::filters

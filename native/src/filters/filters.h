@@ -82,8 +82,3 @@ class Filters {
 };
 
 }  // namespace lwmq::filters
-
-// What a channel hands down with its options.
-struct lwmq_tli_filters {
-  std::shared_ptr<lwmq::filters::Filters> filters;
-};

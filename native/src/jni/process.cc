@@ -28,8 +28,12 @@ JNI_METHOD(jlongArray, queryLimits)(JNIEnv* env, jclass, jbyteArray address) {
   if (!check_memory(env, uri.ok())) return nullptr;
   auto limits = sized<lwmq_limits>();
   if (!check(env, lwmq_query_limits(uri.text(), &limits))) return nullptr;
-  const jlong longs[] = {static_cast<jlong>(limits.buffer_bytes_max), static_cast<jlong>(limits.buffers_max),
-                         static_cast<jlong>(limits.inline_bytes_max), limits.frames_max, limits.capabilities};
+  const jlong longs[] = {static_cast<jlong>(limits.buffer_bytes_max),
+                         static_cast<jlong>(limits.buffers_max),
+                         static_cast<jlong>(limits.inline_bytes_max),
+                         limits.frames_max,
+                         limits.capabilities,
+                         limits.loss_ms};
   return new_longs(env, longs, std::size(longs));
 }
 

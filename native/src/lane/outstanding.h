@@ -14,8 +14,7 @@ class Outstanding {
   void landed(std::uint64_t count) noexcept { landed_ += count; }
   // Of what has landed last, by the landing thread, without an atomic operation.
   void released_last(std::uint64_t count) noexcept { landed_ -= count; }
-  // The sending thread's, before the close: so many buffers stay lent.
-  void keep_lent(std::uint32_t buffers) noexcept { kept_ = buffers; }
+  // Behind the close: whether buffers stay lent.
   [[nodiscard]] bool keeps_lent() const noexcept { return kept_ > 0; }
 
   // Any thread's. True: those were the last, behind the close.
@@ -23,10 +22,11 @@ class Outstanding {
     // Before the close the balance is 0 or below, and nobody meets 0 from above.
     return count > 0 && balance_.fetch_sub(count, std::memory_order_acq_rel) == count;
   }
-  // True: nothing is outstanding.
-  [[nodiscard]] bool close() noexcept {
-    const auto lent = static_cast<std::int64_t>(landed_ + kept_);
-    return balance_.fetch_add(lent, std::memory_order_acq_rel) + lent == 0;
+  // `lent` buffers stay so. True: nothing is outstanding.
+  [[nodiscard]] bool close(std::uint32_t lent) noexcept {
+    kept_ = lent;
+    const auto all = static_cast<std::int64_t>(landed_ + kept_);
+    return balance_.fetch_add(all, std::memory_order_acq_rel) + all == 0;
   }
 
  private:

@@ -1,14 +1,15 @@
-// The service threads of the providers: one for each provider that has a `service`, started once
-// in a process.
+// The service threads of the providers: one for each provider that has a `service`, started once in a
+// process, when the first channel, listener or stream uses it.
 #pragma once
 
 #include "base/status.h"
+#include "lwmq/lwmq_tli.h"
 
 namespace lwmq::service {
 
-// Starts them; later calls, and calls in a forked child, do nothing. Any thread. Does not wait for them.
-// The threads live as long as the process: they witness deaths for every transport of their provider. A
-// thread that cannot be started is tried again by the next call, and is what this one fails with.
-Status start_services() noexcept;
+// Starts that of `provider`; later calls, and calls in a forked child, do nothing. Any thread. Does not wait
+// for it. The thread lives as long as the process: it witnesses deaths for every transport of the provider.
+// Where it cannot be started this fails, and the next call tries again.
+Status start_service(const lwmq_tli_provider& provider) noexcept;
 
 }  // namespace lwmq::service

@@ -11,7 +11,6 @@
 #include "filters/filtered.h"
 #include "os/futex.h"
 #include "os/identity.h"
-#include "os/process_name.h"
 #include "os/spin.h"
 #include "service/provider_services.h"
 #include "stream/elsewhere.h"
@@ -84,11 +83,11 @@ Status prepare(const char* text, std::uint32_t stall_ms, StreamAddress* out_addr
   lwmq_limits limits{};
   status = tli::limits(*out_reach->provider, out_address->endpoint.c_str(), &limits);
   if (status != LWMQ_OK) return status;
-  if (out_reach->provider->window_create == nullptr) {
+  if (out_reach->provider->memory == nullptr) {
     return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not", text,
                 out_reach->provider->name);
   }
-  return service::start_services();
+  return service::start_service(*out_reach->provider);
 }
 
 Status connect_once(Reach& made, const StreamAddress& address, const Deadline& deadline) {
@@ -230,7 +229,7 @@ Status reach(const char* text, std::int32_t role, const Deadline& deadline, std:
 
 std::string server_of(const Reach& reach) {
   if (reach.own_stream) return "this process";
-  return os::process_name(reach.link->peer().pid);
+  return name_of(reach.link->peer());
 }
 
 std::string how_it_was_lost(const Reach& reach, Status status) {

@@ -7,7 +7,6 @@
 
 #include "base/failure.h"
 #include "os/clock.h"
-#include "os/process_name.h"
 
 namespace lwmq::stream {
 namespace {
@@ -31,7 +30,7 @@ lwmq_tli_options control_options() noexcept {
 Link::~Link() {
   Failure failure;  // of this thread: it may say why we let go, and closing may fail in its turn
   failure.keep(LWMQ_E_CLOSED);
-  provider_->close(transport_);
+  provider_->transport->close(transport_, 0, 0);
   failure.tell();
 }
 
@@ -60,22 +59,23 @@ Status Link::send_part(wire::StreamKind kind, const void* data, std::uint64_t by
 Status Link::try_send(wire::StreamKind kind, const void* data, std::uint64_t bytes) {
   if (has_open_ && (open_.room < bytes || open_.room == 0)) {
     has_open_ = false;
-    const Status status = provider_->ship(transport_, &open_);
+    const Status status = provider_->transport->ship(transport_, &open_);
     if (status != LWMQ_OK) return status;
   }
   if (!has_open_) {
-    const Status status = provider_->acquire(transport_, &open_);
+    const Status status = provider_->transport->acquire(transport_, &open_);
     if (status != LWMQ_OK) return status;
     has_open_ = true;
     shown_in_open_ = 0;
   }
   if (bytes > 0) std::memcpy(open_.next, data, bytes);
-  const Status status = provider_->show(transport_, &open_, bytes, static_cast<std::uint32_t>(kind));
+  const Status status =
+      provider_->transport->show(transport_, &open_, bytes, static_cast<std::uint32_t>(kind));
   if (status != LWMQ_OK) return status;
   shown_in_open_ += bytes + kWordBytes;  // messages without bytes fill a buffer, too
   if (shown_in_open_ < kShipAfterBytes) return LWMQ_OK;
   has_open_ = false;
-  return provider_->ship(transport_, &open_);
+  return provider_->transport->ship(transport_, &open_);
 }
 
 bool Link::flush() {
@@ -90,7 +90,7 @@ bool Link::flush() {
 Status Link::receive(wire::StreamKind* out_kind, std::string* out_bytes) {
   for (;;) {
     lwmq_tli_extent extent;
-    const Status status = provider_->land(transport_, &extent);
+    const Status status = provider_->transport->land(transport_, &extent);
     if (status != LWMQ_OK) return status;
     const auto kind = static_cast<wire::StreamKind>(extent.kind);
     const bool is_part = kind == wire::StreamKind::kPart;
@@ -99,7 +99,7 @@ Status Link::receive(wire::StreamKind* out_kind, std::string* out_bytes) {
     if (fits) parts_.append(reinterpret_cast<const char*>(extent.data), bytes);
     ++received_;
     if (kind == wire::StreamKind::kPong) ++answers_;
-    provider_->release(transport_, &extent);
+    provider_->transport->release(transport_, &extent);
     if (!fits) {
       return fail(LWMQ_E_CORRUPT,
                   "a part of %" PRIu64 " bytes, behind %zu, of a control message; parts have %" PRIu64
@@ -116,7 +116,7 @@ Status Link::receive(wire::StreamKind* out_kind, std::string* out_bytes) {
 
 Status Link::wait(std::uint32_t timeout_ms) {
   const std::uint32_t room = has_backlog() ? std::uint32_t{LWMQ_TLI_WAIT_ROOM} : 0u;
-  return provider_->wait(transport_, LWMQ_TLI_WAIT_EXTENT | room, timeout_ms);
+  return provider_->transport->wait(transport_, LWMQ_TLI_WAIT_EXTENT | room, timeout_ms);
 }
 
 Status Link::show(const Window& window) const {
@@ -126,7 +126,7 @@ Status Link::show(const Window& window) const {
     if (status != LWMQ_E_FULL) return status;
     if (os::now_ns() >= deadline) {
       return fail(LWMQ_E_STALLED, "%s has not looked for the windows shown to it for %u ms",
-                  os::process_name(peer().pid).c_str(), kStallMs);
+                  name_of(peer()).c_str(), kStallMs);
     }
     timespec pause{0, 1'000'000};
     if (nanosleep(&pause, nullptr) != 0) return LWMQ_E_INTERRUPTED;
@@ -137,7 +137,7 @@ Status Link::find_window(const std::uint8_t id[16], Window* out_window) const {
   // The peer shows a window before it sends the message that names it. So there is no wait: a peer that lies
   // holds up nobody.
   lwmq_tli_window* found = nullptr;
-  const Status status = provider_->window_find(transport_, id, 0, &found);
+  const Status status = provider_->memory->find(transport_, id, 0, &found);
   if (status == LWMQ_OK) *out_window = Window(provider_, found);
   return status == LWMQ_E_TIMED_OUT ? fail(LWMQ_E_CORRUPT, "the peer names a window that it has not shown")
                                     : status;

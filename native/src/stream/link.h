@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "lwmq/lwmq_tli.h"
+#include "os/process_name.h"
 #include "stream/lap_page.h"
 #include "stream/window.h"
 #include "wire/stream_messages.h"
@@ -20,6 +21,11 @@ namespace lwmq::stream {
 
 inline constexpr std::uint64_t kControlBufferBytes = 2 * wire::kPartBytes;
 inline constexpr std::uint32_t kControlBuffers = 8;  // touched only where used
+
+// The peer as errors name it: a process of this host with its program, another one in its provider's words.
+inline std::string name_of(const lwmq_tli_peer& peer) {
+  return peer.pid != 0 ? os::process_name(peer.pid) : peer.name;
+}
 
 // Options of every stream transport, on both sides.
 lwmq_tli_options control_options() noexcept;
@@ -57,27 +63,29 @@ class Link {
   [[nodiscard]] std::uint64_t answers() const noexcept { return answers_; }
   // True when receive may have something. Never waits.
   [[nodiscard]] bool has_news() const noexcept {
-    return provider_->wait(transport_, LWMQ_TLI_WAIT_EXTENT, 0) == LWMQ_OK;
+    return provider_->transport->wait(transport_, LWMQ_TLI_WAIT_EXTENT, 0) == LWMQ_OK;
   }
   // Waits for a message, or for room where something stayed behind.
   Status wait(std::uint32_t timeout_ms);
 
   // Waits for room alone.
   Status wait_for_room(std::uint32_t timeout_ms) {
-    return provider_->wait(transport_, LWMQ_TLI_WAIT_ROOM, timeout_ms);
+    return provider_->transport->wait(transport_, LWMQ_TLI_WAIT_ROOM, timeout_ms);
   }
   // Asks that the listener's descriptor becomes readable when there is news or room. 1: there is some
   // already. -1: not possible now; look again after a while.
   std::int32_t arm() noexcept {
-    return provider_->arm(transport_, LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
+    return provider_->transport->arm(transport_, LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_ROOM);
   }
-  void disarm() noexcept { provider_->disarm(transport_); }
+  void disarm() noexcept { provider_->transport->arm(transport_, 0); }
   // Of an armed link: whether there is news or room, or it must be looked at soon. Else it stays armed: a
   // mere look for news would disarm it.
   [[nodiscard]] bool has_rung() noexcept { return arm() != 0; }
 
   // Shows a window to the peer. LWMQ_E_FULL: the peer has too many that it has not looked for.
-  Status try_show(const Window& window) const { return provider_->window_export(transport_, window.get()); }
+  Status try_show(const Window& window) const {
+    return provider_->memory->export_to(transport_, window.get());
+  }
   // Waits instead: LWMQ_E_STALLED.
   Status show(const Window& window) const;
   // The window with this id that the peer has shown.
@@ -86,11 +94,11 @@ class Link {
   Status find_page(const std::uint8_t id[16], LapPage* out_page) const;
 
   [[nodiscard]] bool is_connected() const noexcept {
-    return provider_->state(transport_) == LWMQ_TLI_CONNECTED;
+    return provider_->transport->state(transport_, nullptr) == LWMQ_TLI_CONNECTED;
   }
   [[nodiscard]] lwmq_tli_peer peer() const noexcept {
     lwmq_tli_peer peer{};
-    provider_->peer(transport_, &peer);
+    provider_->transport->peer(transport_, &peer);
     return peer;
   }
   [[nodiscard]] const lwmq_tli_provider* provider() const noexcept { return provider_; }

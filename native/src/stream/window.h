@@ -18,7 +18,7 @@ class Window {
   // Takes one reference to `window`.
   Window(const lwmq_tli_provider* provider, lwmq_tli_window* window) noexcept
       : provider_(provider), window_(window) {
-    provider->window_info(window, &info_);
+    provider->memory->info(window, &info_);
   }
   Window(Window&& other) noexcept
       : provider_(other.provider_), window_(std::exchange(other.window_, nullptr)), info_(other.info_) {}
@@ -29,19 +29,19 @@ class Window {
     return *this;
   }
   ~Window() {
-    if (window_ != nullptr) provider_->window_release(window_);
+    if (window_ != nullptr) provider_->memory->release(window_);
   }
 
   // Makes a window of this process, zeroed. LWMQ_E_NO_MEMORY with the numbers of the limit.
   static Status create(const lwmq_tli_provider* provider, std::uint64_t bytes, Window* out_window) {
     lwmq_tli_window* made = nullptr;
-    const Status status = provider->window_create(bytes, &made);
+    const Status status = provider->memory->create(bytes, &made);
     if (status == LWMQ_OK) *out_window = Window(provider, made);
     return status;
   }
   // A further reference.
   [[nodiscard]] Window share() const noexcept {
-    provider_->window_keep(window_);
+    provider_->memory->keep(window_);
     return {provider_, window_};
   }
 
@@ -51,7 +51,7 @@ class Window {
   [[nodiscard]] std::uint64_t bytes() const noexcept { return window_ == nullptr ? 0 : info_.bytes; }
   [[nodiscard]] std::uint32_t owner_pid() const noexcept { return info_.owner_pid; }
   [[nodiscard]] bool is_own() const noexcept { return info_.owned != 0; }
-  [[nodiscard]] bool owner_lives() const noexcept { return provider_->window_owner_alive(window_) != 0; }
+  [[nodiscard]] bool owner_lives() const noexcept { return provider_->memory->owner_alive(window_) != 0; }
   // Whether both are references to one window.
   [[nodiscard]] bool is(const Window& other) const noexcept {
     return std::memcmp(info_.id, other.info_.id, sizeof info_.id) == 0;

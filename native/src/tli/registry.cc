@@ -38,13 +38,14 @@ Status limits(const lwmq_tli_provider& provider, const char* address, lwmq_limit
 
 Status listen(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
               lwmq_tli_listener** out_listener) noexcept {
-  return with_text(provider, address, [&] { return provider.listen(address, &options, out_listener); });
+  return with_text(provider, address,
+                   [&] { return provider.listener->listen(address, &options, out_listener); });
 }
 
 Status connect(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
                std::uint32_t timeout_ms, lwmq_tli_transport** out_transport) noexcept {
   return with_text(provider, address,
-                   [&] { return provider.connect(address, &options, timeout_ms, out_transport); });
+                   [&] { return provider.transport->connect(address, &options, timeout_ms, out_transport); });
 }
 
 }  // namespace lwmq::tli

@@ -38,30 +38,40 @@ bool is_name(const char* name) noexcept {
 
 }  // namespace
 
+const lwmq_tli_fast_table& fast_of(const lwmq_tli_provider& provider) noexcept {
+  static constexpr lwmq_tli_fast_table kNone{};
+  return provider.fast != nullptr ? *provider.fast : kNone;
+}
+
 const char* flaw_of(const lwmq_tli_provider& p) noexcept {
   if (const char* flaw = flaw_of_head(p); flaw != nullptr) return flaw;
-  const Entry always[] = {
-      LWMQ_ENTRY(p, claim),   LWMQ_ENTRY(p, limits),    LWMQ_ENTRY(p, listen),
-      LWMQ_ENTRY(p, accept),  LWMQ_ENTRY(p, connect),   LWMQ_ENTRY(p, listener_fd),
-      LWMQ_ENTRY(p, peer),    LWMQ_ENTRY(p, state),     LWMQ_ENTRY(p, listener_close),
-      LWMQ_ENTRY(p, acquire), LWMQ_ENTRY(p, show),      LWMQ_ENTRY(p, ship),
-      LWMQ_ENTRY(p, abandon), LWMQ_ENTRY(p, land),      LWMQ_ENTRY(p, free_buffers),
-      LWMQ_ENTRY(p, release), LWMQ_ENTRY(p, wait),      LWMQ_ENTRY(p, unread_extents),
-      LWMQ_ENTRY(p, arm),     LWMQ_ENTRY(p, disarm),    LWMQ_ENTRY(p, transport_fd),
-      LWMQ_ENTRY(p, close),   LWMQ_ENTRY(p, keep_lent),
+  const Entry parts[] = {LWMQ_ENTRY(p, claim), LWMQ_ENTRY(p, limits), LWMQ_ENTRY(p, listener),
+                         LWMQ_ENTRY(p, transport)};
+  if (const char* flaw = first_missing(parts); flaw != nullptr) return flaw;
+  const lwmq_tli_listener_table& l = *p.listener;
+  const Entry of_listener[] = {LWMQ_ENTRY(l, listen), LWMQ_ENTRY(l, accept), LWMQ_ENTRY(l, descriptor),
+                               LWMQ_ENTRY(l, close)};
+  if (const char* flaw = first_missing(of_listener); flaw != nullptr) return flaw;
+  const lwmq_tli_transport_table& t = *p.transport;
+  const Entry of_transport[] = {
+      LWMQ_ENTRY(t, connect), LWMQ_ENTRY(t, peer), LWMQ_ENTRY(t, state),   LWMQ_ENTRY(t, acquire),
+      LWMQ_ENTRY(t, show),    LWMQ_ENTRY(t, ship), LWMQ_ENTRY(t, abandon), LWMQ_ENTRY(t, land),
+      LWMQ_ENTRY(t, release), LWMQ_ENTRY(t, wait), LWMQ_ENTRY(t, arm),     LWMQ_ENTRY(t, descriptor),
+      LWMQ_ENTRY(t, close),
   };
-  if (const char* flaw = first_missing(always); flaw != nullptr) return flaw;
-  const Entry windows[] = {
-      LWMQ_ENTRY(p, window_create),  LWMQ_ENTRY(p, window_export),      LWMQ_ENTRY(p, window_find),
-      LWMQ_ENTRY(p, window_info),    LWMQ_ENTRY(p, window_owner_alive), LWMQ_ENTRY(p, window_keep),
-      LWMQ_ENTRY(p, window_release),
-  };
-  const bool has_windows =
-      std::any_of(std::begin(windows), std::end(windows), [](const Entry& e) { return e.is_there; });
-  if (const char* flaw = first_missing(windows); has_windows && flaw != nullptr) return flaw;
-  if (p.land_run != nullptr && p.release_last == nullptr) return "release_last, which land_run needs";
-  if (p.land_run != nullptr && p.release_run == nullptr) return "release_run, which land_run needs";
-  if (p.land_soon != nullptr && p.land_run == nullptr) return "land_run, which land_soon needs";
+  if (const char* flaw = first_missing(of_transport); flaw != nullptr) return flaw;
+  const lwmq_tli_fast_table& f = fast_of(p);
+  if (f.land_run != nullptr && f.release_last == nullptr) return "release_last, which land_run needs";
+  if (f.land_run != nullptr && f.release_run == nullptr) return "release_run, which land_run needs";
+  if (f.land_soon != nullptr && f.land_run == nullptr) return "land_run, which land_soon needs";
+  if (p.memory != nullptr) {
+    const lwmq_tli_memory_table& m = *p.memory;
+    const Entry of_memory[] = {
+        LWMQ_ENTRY(m, create),      LWMQ_ENTRY(m, export_to), LWMQ_ENTRY(m, find),    LWMQ_ENTRY(m, info),
+        LWMQ_ENTRY(m, owner_alive), LWMQ_ENTRY(m, keep),      LWMQ_ENTRY(m, release),
+    };
+    if (const char* flaw = first_missing(of_memory); flaw != nullptr) return flaw;
+  }
   if (p.service != nullptr && p.service_wake == nullptr) return "service_wake, which service needs";
   if (p.service == nullptr && p.service_wake != nullptr) return "service, which service_wake needs";
   return nullptr;

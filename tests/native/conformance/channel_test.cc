@@ -664,20 +664,21 @@ TEST_P(ChannelOver, DropsAPeerThatSendsNonsenseAndServesTheNext) {
   const auto& tli = provider_of(address_);
   lwmq_tli_options options = options_of(2, 1024, LWMQ_TLI_FOR_MESSAGES);
   lwmq_tli_transport* liar = nullptr;
-  ASSERT_TRUE(eventually([&] { return tli.connect(address_.c_str(), &options, 60000, &liar) == LWMQ_OK; }));
+  ASSERT_TRUE(eventually(
+      [&] { return tli.transport->connect(address_.c_str(), &options, 60000, &liar) == LWMQ_OK; }));
   lwmq_tli_buffer buffer{};
-  ASSERT_EQ(tli.acquire(liar, &buffer), LWMQ_OK);
+  ASSERT_EQ(tli.transport->acquire(liar, &buffer), LWMQ_OK);
   std::memcpy(buffer.next, "fine", 4);
-  ASSERT_EQ(tli.show(liar, &buffer, 4, 1), LWMQ_OK);
+  ASSERT_EQ(tli.transport->show(liar, &buffer, 4, 1), LWMQ_OK);
   std::memset(buffer.next, 0xff, 64);
-  ASSERT_EQ(tli.show(liar, &buffer, 64, 2), LWMQ_OK);
-  ASSERT_EQ(tli.ship(liar, &buffer), LWMQ_OK);
+  ASSERT_EQ(tli.transport->show(liar, &buffer, 64, 2), LWMQ_OK);
+  ASSERT_EQ(tli.transport->ship(liar, &buffer), LWMQ_OK);
   EXPECT_EQ(server.receive_text(), "fine");
   const Frames answer = server.receive();
   ASSERT_EQ(answer.size(), 3u);
   EXPECT_EQ(answer[0], "LWMQ_E_CORRUPT");
   EXPECT_NE(answer[2].find("18446744073709551615 bytes, 4294967295 frames"), std::string::npos) << answer[2];
-  tli.close(liar);
+  tli.transport->close(liar, 0, 0);
   const End client(address_, LWMQ_ROLE_CLIENT);
   ASSERT_EQ(client.post("honest"), LWMQ_OK);
   EXPECT_EQ(server.receive_text(), "honest") << "and of the liar nothing more";

@@ -554,7 +554,7 @@ TEST_P(ListenerOver, CountsWhomItRefusesAndSaysWhy) {
   EXPECT_EQ(listening.try_accept(kLimitMs), LWMQ_OK);
 }
 
-INSTANTIATE_TEST_SUITE_P(Providers, ListenerOver, testing::Values(kLoop, kIpc, kTraceLoop, kTraceIpc, kToy),
+INSTANTIATE_TEST_SUITE_P(Providers, ListenerOver, testing::Values(kLoop, kIpc, kTraceIpc, kToy, kHidden),
                          name_of);
 
 TEST(Listener, IsRefusedWithTheNumbers) {

@@ -387,7 +387,7 @@ TEST_P(NoticesOver, WhatCannotBeIsRefused) {
   EXPECT_EQ(lwmq_channel_on_message(server_.channel, Heard::hear, nullptr), LWMQ_E_CLOSED);
 }
 
-LWMQ_OVER_ALL_PROVIDERS(NoticesOver);
+LWMQ_OVER_PROVIDERS(NoticesOver);
 
 }  // namespace
 }  // namespace lwmq::conformance

@@ -1,86 +1,64 @@
 // A transport that carries one way, as multicast does: accepted where no more is needed, refused where it is.
 //
 // `one-way://name` is loop:// whose connecting ends cannot send and whose accepted ends cannot receive.
-#include <cstring>
 #include <mutex>
 #include <set>
 
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
+#include "conformance/renamed.h"
 #include "lwmq/lwmq_tli.h"
 
 namespace lwmq::conformance {
 namespace {
 
 constexpr char kScheme[] = "one-way://";
+constexpr char kBelow[] = "loop://";
 
-lwmq_tli_provider one_way;
+using OneWay = Renamed<kScheme, kBelow>;
+constexpr lwmq_tli_provider& one_way = OneWay::provider;
 std::mutex mutex;
 std::set<lwmq_tli_transport*> accepted;
-
-std::string below(const char* address) { return std::string("loop://") + (address + std::strlen(kScheme)); }
 
 bool was_accepted(lwmq_tli_transport* transport) {
   const std::lock_guard lock(mutex);
   return accepted.count(transport) != 0;
 }
 
-LWMQ_TLI_BOUND(lwmq_tli_provider, __start_lwmq_tli);
-LWMQ_TLI_BOUND(lwmq_tli_provider, __stop_lwmq_tli);
+const lwmq_tli_transport_table& below() { return *OneWay::below().transport; }
 
-const lwmq_tli_provider* loop() {
-  for (const auto* const* at = __start_lwmq_tli; at != __stop_lwmq_tli; ++at) {
-    if ((*at)->name != nullptr && std::strcmp((*at)->name, "loop") == 0) return *at;
-  }
-  return nullptr;
-}
-
-// Before anybody looks for providers.
 const bool filled = [] {
-  one_way = *loop();
-  one_way.name = "one-way";
-  one_way.claim = [](const char* address) -> std::int32_t {
-    return std::strncmp(address, kScheme, std::strlen(kScheme)) == 0 ? 1 : 0;
-  };
+  OneWay::fill("one-way");
   one_way.limits = [](const char* address, lwmq_limits* out_limits) -> lwmq_status {
-    const lwmq_status status = loop()->limits(below(address).c_str(), out_limits);
+    const lwmq_status status = OneWay::below().limits(OneWay::address_below(address).c_str(), out_limits);
     out_limits->capabilities = LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE | LWMQ_IS_ORDERED | LWMQ_IS_ONE_WAY;
     return status;
   };
-  one_way.listen = [](const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out) {
-    return loop()->listen(below(address).c_str(), options, out);
-  };
-  one_way.connect = [](const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms,
-                       lwmq_tli_transport** out) {
-    return loop()->connect(below(address).c_str(), options, timeout_ms, out);
-  };
-  one_way.accept = [](lwmq_tli_listener* listener, lwmq_tli_transport** out) {
-    const lwmq_status status = loop()->accept(listener, out);
+  one_way.memory = nullptr;
+  OneWay::listener.accept = [](lwmq_tli_listener* listener, lwmq_tli_transport** out) {
+    const lwmq_status status = OneWay::below().listener->accept(listener, out);
     const std::lock_guard lock(mutex);
     if (status == LWMQ_OK) accepted.insert(*out);
     return status;
   };
-  one_way.acquire = [](lwmq_tli_transport* transport, lwmq_tli_buffer* out_buffer) -> lwmq_status {
-    return was_accepted(transport) ? loop()->acquire(transport, out_buffer) : LWMQ_E_FULL;
+  OneWay::transport.acquire = [](lwmq_tli_transport* transport, lwmq_tli_buffer* out_buffer) -> lwmq_status {
+    return was_accepted(transport) ? below().acquire(transport, out_buffer) : LWMQ_E_FULL;
   };
-  one_way.land = [](lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) -> lwmq_status {
-    return was_accepted(transport) ? LWMQ_E_EMPTY : loop()->land(transport, out_extent);
+  OneWay::transport.land = [](lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) -> lwmq_status {
+    return was_accepted(transport) ? LWMQ_E_EMPTY : below().land(transport, out_extent);
   };
-  one_way.unread_extents = [](lwmq_tli_transport*) { return std::uint64_t{0}; };
-  one_way.close = [](lwmq_tli_transport* transport) {
+  OneWay::transport.state = [](lwmq_tli_transport* transport, lwmq_tli_figures* out_figures) {
+    const std::int32_t state = below().state(transport, out_figures);
+    if (out_figures != nullptr) out_figures->unread_extents = 0;
+    return state;
+  };
+  OneWay::transport.close = [](lwmq_tli_transport* transport, std::uint32_t lent, std::uint64_t unsent) {
     {
       const std::lock_guard lock(mutex);
       accepted.erase(transport);
     }
-    loop()->close(transport);
+    below().close(transport, lent, unsent);
   };
-  one_way.window_create = nullptr;
-  one_way.window_export = nullptr;
-  one_way.window_find = nullptr;
-  one_way.window_info = nullptr;
-  one_way.window_owner_alive = nullptr;
-  one_way.window_keep = nullptr;
-  one_way.window_release = nullptr;
   return true;
 }();
 

@@ -124,7 +124,7 @@ TEST_P(PeersOver, AreWaitedForUntilASignal) {
   EXPECT_EQ(wait_peer(server, &peer), LWMQ_E_INTERRUPTED);
 }
 
-LWMQ_OVER_ALL_PROVIDERS(PeersOver);
+LWMQ_OVER_PROVIDERS(PeersOver);
 
 }  // namespace
 }  // namespace lwmq::conformance

@@ -35,19 +35,28 @@ inline const Subject kTraceIpc{"trace_ipc",
                                [] { return "trace=/dev/null+trace=/dev/null+ipc://" + fresh_name(); },
                                "trace=/dev/null+ipc://"};
 inline const Subject kStubDatagram{"stub_datagram", [] { return "stub://" + fresh_name(); }, "stub://"};
+inline const Subject kHidden{"hidden", [] { return "hidden://" + fresh_name(); }, "hidden://"};
 inline const Subject kToy{"toy", [] { return "toy://" + fresh_name(); }, "toy://"};  // native/samples/module
 
 }  // namespace lwmq::conformance
 
+// For suites in which only what a filter changes could differ: loop and ipc, one of them behind filters, and
+// those that are unlike them.
+#define LWMQ_OVER_PROVIDERS(Suite)                                                         \
+  INSTANTIATE_TEST_SUITE_P(Loop, Suite, testing::Values(lwmq::conformance::kLoop),         \
+                           lwmq::conformance::name_of);                                    \
+  INSTANTIATE_TEST_SUITE_P(Ipc, Suite, testing::Values(lwmq::conformance::kIpc),           \
+                           lwmq::conformance::name_of);                                    \
+  INSTANTIATE_TEST_SUITE_P(TraceIpc, Suite, testing::Values(lwmq::conformance::kTraceIpc), \
+                           lwmq::conformance::name_of);                                    \
+  INSTANTIATE_TEST_SUITE_P(Stub, Suite, testing::Values(lwmq::conformance::kStubDatagram), \
+                           lwmq::conformance::name_of);                                    \
+  INSTANTIATE_TEST_SUITE_P(Toy, Suite, testing::Values(lwmq::conformance::kToy), lwmq::conformance::name_of)
+
+// For suites about transports, channels and requests themselves: also with the mandatory tables alone.
 #define LWMQ_OVER_ALL_PROVIDERS(Suite)                                                       \
-  INSTANTIATE_TEST_SUITE_P(Loop, Suite, testing::Values(lwmq::conformance::kLoop),           \
-                           lwmq::conformance::name_of);                                      \
-  INSTANTIATE_TEST_SUITE_P(Ipc, Suite, testing::Values(lwmq::conformance::kIpc),             \
-                           lwmq::conformance::name_of);                                      \
+  LWMQ_OVER_PROVIDERS(Suite);                                                                \
   INSTANTIATE_TEST_SUITE_P(TraceLoop, Suite, testing::Values(lwmq::conformance::kTraceLoop), \
                            lwmq::conformance::name_of);                                      \
-  INSTANTIATE_TEST_SUITE_P(TraceIpc, Suite, testing::Values(lwmq::conformance::kTraceIpc),   \
-                           lwmq::conformance::name_of);                                      \
-  INSTANTIATE_TEST_SUITE_P(Stub, Suite, testing::Values(lwmq::conformance::kStubDatagram),   \
-                           lwmq::conformance::name_of);                                      \
-  INSTANTIATE_TEST_SUITE_P(Toy, Suite, testing::Values(lwmq::conformance::kToy), lwmq::conformance::name_of)
+  INSTANTIATE_TEST_SUITE_P(Hidden, Suite, testing::Values(lwmq::conformance::kHidden),       \
+                           lwmq::conformance::name_of)

@@ -94,7 +94,7 @@ TEST_P(RouterOver, LeadsToAChannelWithSeveralTransportsWithoutAGroupAlone) {
   }
 }
 
-LWMQ_OVER_ALL_PROVIDERS(RouterOver);
+LWMQ_OVER_PROVIDERS(RouterOver);
 
 }  // namespace
 }  // namespace lwmq::conformance

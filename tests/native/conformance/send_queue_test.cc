@@ -526,7 +526,7 @@ TEST_P(SendQueuesOver, ReleaseDiscardedMessagesUnderNoLockSoThatACallBackMayPost
   }
 }
 
-LWMQ_OVER_ALL_PROVIDERS(SendQueuesOver);
+LWMQ_OVER_PROVIDERS(SendQueuesOver);
 
 }  // namespace
 }  // namespace lwmq::conformance

@@ -70,6 +70,7 @@ struct Transport {
   std::deque<std::unique_ptr<Datagram>> inbox;
   std::vector<std::shared_ptr<Transport>> peers;  // the members of a hub, or the hub of a member
   bool closed = false;                            // by its owner
+  std::uint64_t unsent = 0;                       // what its close said
   bool had_peer = false;
   std::shared_ptr<int> event;  // of the listener that accepted it; its own once it was asked for
   bool has_own_event = false;
@@ -78,6 +79,11 @@ struct Transport {
 
   bool peer_closed() const {
     return had_peer && std::all_of(peers.begin(), peers.end(), [](const auto& peer) { return peer->closed; });
+  }
+  std::uint64_t unread() const {
+    std::uint64_t extents = 0;
+    for (const Buffer& buffer : buffers) extents += buffer.unread;
+    return extents;
   }
   std::uint32_t free_buffers() const {
     return static_cast<std::uint32_t>(std::count_if(buffers.begin(), buffers.end(), [](const Buffer& buffer) {
@@ -188,9 +194,9 @@ lwmq_status accept(lwmq_tli_listener* listener, lwmq_tli_transport** out_transpo
   return LWMQ_OK;
 }
 
-std::int32_t listener_fd(lwmq_tli_listener* listener) { return *listener->event; }
+std::int32_t listener_descriptor(lwmq_tli_listener* listener) { return *listener->event; }
 
-void listener_close(lwmq_tli_listener* listener) {
+void close_listener(lwmq_tli_listener* listener) {
   const std::lock_guard lock(world().mutex);
   world().listeners.erase(listener->address);
   if (!listener->accepted) {  // nobody will ever hear its members
@@ -234,13 +240,20 @@ void peer(lwmq_tli_transport* transport, lwmq_tli_peer* out_peer) {
   const lwmq_identity& self = lwmq::os::identity();
   std::memcpy(out_peer->instance, self.instance, sizeof self.instance);
   out_peer->pid = self.pid;
+  std::snprintf(out_peer->name, sizeof out_peer->name, "a group of process %u", self.pid);
   out_peer->uid = self.uid;
   out_peer->buffer_bytes = transport->self->peers.front()->options.buffer_bytes;
   out_peer->buffers = transport->self->peers.front()->options.buffers_send;
 }
 
-std::int32_t state(lwmq_tli_transport* transport) {
+std::int32_t state(lwmq_tli_transport* transport, lwmq_tli_figures* out_figures) {
   const std::lock_guard lock(world().mutex);
+  if (out_figures != nullptr) {
+    *out_figures = {};
+    out_figures->free_buffers = transport->self->free_buffers();
+    out_figures->unread_extents = transport->self->unread();
+    for (const auto& from : transport->self->peers) out_figures->unsent += from->unsent;
+  }
   return transport->self->peer_closed() ? LWMQ_TLI_CLOSED : LWMQ_TLI_CONNECTED;
 }
 
@@ -312,20 +325,6 @@ void abandon(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) {
   if (transport->self->closed && transport->kept == 0) delete transport;
 }
 
-void keep_lent(lwmq_tli_transport* transport, std::uint32_t buffers) { transport->kept = buffers; }
-
-std::uint32_t free_buffers(lwmq_tli_transport* transport) {
-  const std::lock_guard lock(world().mutex);
-  return transport->self->free_buffers();
-}
-
-std::uint64_t unread_extents(lwmq_tli_transport* transport) {
-  const std::lock_guard lock(world().mutex);
-  std::uint64_t unread = 0;
-  for (const Buffer& buffer : transport->self->buffers) unread += buffer.unread;
-  return unread;
-}
-
 lwmq_status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
   const std::lock_guard lock(world().mutex);
   Transport& self = *transport->self;
@@ -370,6 +369,11 @@ lwmq_status wait(lwmq_tli_transport* transport, std::uint32_t what, std::uint32_
 
 std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
   const std::lock_guard lock(world().mutex);
+  if (what == 0) {
+    transport->self->armed = false;
+    if (transport->self->event) drain(transport->self->event);
+    return 0;
+  }
   if (transport->self->has_own_event) drain(transport->self->event);
   transport->self->armed = true;
   // Room counts where somebody has asked for it in vain: else it is nearly always there.
@@ -377,20 +381,16 @@ std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
   return is_ready(*transport->self, what) ? 1 : 0;
 }
 
-void disarm(lwmq_tli_transport* transport) {
-  const std::lock_guard lock(world().mutex);
-  transport->self->armed = false;
-  if (transport->self->event) drain(transport->self->event);
-}
-
-std::int32_t transport_fd(lwmq_tli_transport* transport) {
+std::int32_t descriptor(lwmq_tli_transport* transport) {
   const std::lock_guard lock(world().mutex);
   if (!std::exchange(transport->self->has_own_event, true)) transport->self->event = make_event();
   return *transport->self->event;
 }
 
-void close(lwmq_tli_transport* transport) {
+void close(lwmq_tli_transport* transport, std::uint32_t lent, std::uint64_t unsent) {
   const std::lock_guard lock(world().mutex);
+  transport->kept = lent;
+  transport->self->unsent = unsent;
   auto& self = transport->self;
   self->closed = true;
   for (const auto& to : self->peers) to->news();
@@ -404,49 +404,40 @@ void close(lwmq_tli_transport* transport) {
   if (transport->kept == 0) delete transport;
 }
 
+const lwmq_tli_listener_table kListener = {
+    .listen = listen,
+    .accept = accept,
+    .tend = nullptr,
+    .descriptor = listener_descriptor,
+    .close = close_listener,
+};
+
+const lwmq_tli_transport_table kTransport = {
+    .connect = connect,
+    .peer = peer,
+    .state = state,
+    .acquire = acquire,
+    .show = show,
+    .ship = ship,
+    .abandon = abandon,
+    .land = land,
+    .release = release,
+    .wait = wait,
+    .arm = arm,
+    .descriptor = descriptor,
+    .close = close,
+};
+
 const lwmq_tli_provider kStub = {
     .size = sizeof(lwmq_tli_provider),
     .version = LWMQ_TLI_VERSION,
     .name = "stub",
     .claim = claim,
     .limits = limits,
-    .listen = listen,
-    .accept = accept,
-    .tend = nullptr,
-    .listener_fd = listener_fd,
-    .listener_close = listener_close,
-    .connect = connect,
-    .peer = peer,
-    .state = state,
-    .acquire = acquire,
-    .show = show,
-    .show_run = nullptr,
-    .ship = ship,
-    .ship_only = nullptr,
-    .abandon = abandon,
-    .free_buffers = free_buffers,
-    .unread_extents = unread_extents,
-    .land = land,
-    .release = release,
-    .release_run = nullptr,
-    .release_last = nullptr,
-    .land_run = nullptr,
-    .land_soon = nullptr,
-    .land_awaited = nullptr,
-    .wait = wait,
-    .arm = arm,
-    .disarm = disarm,
-    .transport_fd = transport_fd,
-    .close = close,
-    .keep_lent = keep_lent,
-    .say_unsent = nullptr,
-    .window_create = nullptr,
-    .window_export = nullptr,
-    .window_find = nullptr,
-    .window_info = nullptr,
-    .window_owner_alive = nullptr,
-    .window_keep = nullptr,
-    .window_release = nullptr,
+    .listener = &kListener,
+    .transport = &kTransport,
+    .fast = nullptr,
+    .memory = nullptr,
     .service = nullptr,
     .service_wake = nullptr,
 };

@@ -347,7 +347,7 @@ TEST_P(TearDownOver, InAnyOrderLeaksNothingAndHangsNobody) {
   EXPECT_EQ(acquired, released);
 }
 
-LWMQ_OVER_ALL_PROVIDERS(TearDownOver);
+LWMQ_OVER_PROVIDERS(TearDownOver);
 
 }  // namespace
 }  // namespace lwmq::conformance

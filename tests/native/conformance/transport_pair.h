@@ -14,6 +14,7 @@
 #include "eventually.h"
 #include "filters/filtered.h"
 #include "lwmq/lwmq_tli.h"
+#include "tli/tables.h"
 
 namespace lwmq::conformance {
 
@@ -50,16 +51,39 @@ inline lwmq_tli_options options_of(std::uint32_t buffers, std::uint64_t buffer_b
   return options;
 }
 
+inline lwmq_tli_figures figures_of(const lwmq_tli_transport_table& tli, lwmq_tli_transport* transport) {
+  lwmq_tli_figures figures{};
+  tli.state(transport, &figures);
+  return figures;
+}
+inline std::uint32_t free_buffers_of(const lwmq_tli_transport_table& tli, lwmq_tli_transport* transport) {
+  return figures_of(tli, transport).free_buffers;
+}
+inline std::uint64_t unread_extents_of(const lwmq_tli_transport_table& tli, lwmq_tli_transport* transport) {
+  return figures_of(tli, transport).unread_extents;
+}
+
 // `listener` has accepted `served`, which `client` has connected to.
 struct Pair {
-  const lwmq_tli_provider& tli;
+  const lwmq_tli_provider& provider;
+  const lwmq_tli_transport_table& tli;
+  const lwmq_tli_fast_table& fast;
+  const std::shared_ptr<lwmq::filters::Filters>
+      filters;  // of both ends; null: each has those that the address names
   std::string address;
   lwmq_tli_listener* listener = nullptr;
   lwmq_tli_transport* served = nullptr;
   lwmq_tli_transport* client = nullptr;
 
-  Pair(const std::string& at, const lwmq_tli_options& options) : tli(provider_of(at)), address(at) {
-    EXPECT_EQ(tli.listen(address.c_str(), &options, &listener), LWMQ_OK) << last_error();
+  Pair(const std::string& at, const lwmq_tli_options& options,
+       std::shared_ptr<lwmq::filters::Filters> filters_of_both = nullptr)
+      : provider(provider_of(at)),
+        tli(*provider.transport),
+        fast(lwmq::tli::fast_of(provider)),
+        filters(std::move(filters_of_both)),
+        address(at) {
+    EXPECT_EQ(lwmq::filters::listen(provider, address.c_str(), options, filters, &listener), LWMQ_OK)
+        << last_error();
     meet(options, &served, &client);
   }
   Pair(const std::string& at, std::uint32_t buffers, std::uint64_t buffer_bytes)
@@ -69,7 +93,7 @@ struct Pair {
   ~Pair() {
     close(&client);
     close(&served);
-    if (listener != nullptr) tli.listener_close(listener);
+    if (listener != nullptr) provider.listener->close(listener);
   }
 
   // A handshake may need both sides at once.
@@ -78,16 +102,16 @@ struct Pair {
     Status connected = LWMQ_E_EMPTY;
     std::string text;
     std::thread connecting([&] {
-      connected = tli.connect(address.c_str(), &options, 60000, out_client);
+      connected = lwmq::filters::connect(provider, address.c_str(), options, filters, 60000, out_client);
       text = last_error();
     });
-    EXPECT_TRUE(eventually([&] { return tli.accept(listener, out_served) == LWMQ_OK; }));
+    EXPECT_TRUE(eventually([&] { return provider.listener->accept(listener, out_served) == LWMQ_OK; }));
     connecting.join();
     EXPECT_EQ(connected, LWMQ_OK) << text;
   }
 
   void close(lwmq_tli_transport** transport) const {
-    if (*transport != nullptr) tli.close(*transport);
+    if (*transport != nullptr) tli.close(*transport, 0, 0);
     *transport = nullptr;
   }
 

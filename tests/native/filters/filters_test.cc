@@ -26,26 +26,27 @@
 namespace lwmq::filters {
 namespace {
 
+using conformance::free_buffers_of;
 using conformance::fresh_name;
 using conformance::options_of;
 using conformance::Pair;
+using conformance::unread_extents_of;
 using Texts = std::vector<std::string>;
 
 // A pair whose filters can be asked and changed; both ends have the same ones.
 struct Filtered {
-  std::unique_ptr<lwmq_tli_filters> filters;
+  std::shared_ptr<Filters> filters;
   std::string address;
   lwmq_tli_options options = options_of(8, 4096);
   std::unique_ptr<Pair> pair;
 
   explicit Filtered(const std::string& chain) : address(chain + "+loop://" + fresh_name()) {
     EXPECT_EQ(make_filters(address.c_str(), &filters), LWMQ_OK) << last_error();
-    options.filters = filters.get();
-    pair = std::make_unique<Pair>(address, options);
+    pair = std::make_unique<Pair>(address, options, filters);
   }
   [[nodiscard]] lwmq_filter_view view(std::uint32_t place) const {
     lwmq_filter_view view{};
-    EXPECT_EQ(filters->filters->query(place, &view), LWMQ_OK) << last_error();
+    EXPECT_EQ(filters->query(place, &view), LWMQ_OK) << last_error();
     return view;
   }
   // Shows `texts` from the client, a buffer each, as far as the other end takes them, which lands meanwhile.
@@ -133,7 +134,7 @@ TEST(Filters, WithoutThemAProviderIsItself) {
   EXPECT_EQ(&conformance::provider_of("loop://x"), &conformance::provider_of("loop://y"));
   EXPECT_NE(&conformance::provider_of("loop://x"), &conformance::provider_of("filters+loop://x"));
   EXPECT_EQ(&conformance::provider_of("trace+loop://x"), &conformance::provider_of("loss=0+loop://x"));
-  std::unique_ptr<lwmq_tli_filters> filters;
+  std::shared_ptr<Filters> filters;
   ASSERT_EQ(make_filters("loop://x", &filters), LWMQ_OK);
   EXPECT_EQ(filters, nullptr);
 }
@@ -171,7 +172,7 @@ TEST(Filters, LossOnTheSendingSideLeavesTheRoomToTheNextExtent) {
   over.take(&landed);
   EXPECT_EQ(landed, (Texts{"a", "c", "e"}));
   EXPECT_EQ(over.view(0).dropped, 2u);
-  EXPECT_EQ(over.pair->tli.free_buffers(over.pair->client), 8u);
+  EXPECT_EQ(free_buffers_of(over.pair->tli, over.pair->client), 8u);
 }
 
 // rows: L38
@@ -182,7 +183,7 @@ TEST(Filters, ABufferOfWhichEveryExtentWasDroppedComesBack) {
   EXPECT_TRUE(eventually([&] {
     Texts none;
     over.take(&none);
-    return over.pair->tli.free_buffers(over.pair->client) == 8;
+    return free_buffers_of(over.pair->tli, over.pair->client) == 8;
   }));
 }
 
@@ -242,10 +243,10 @@ TEST(Filters, TheListenersDescriptorRingsWhenWhatIsHeldIsDue) {
   int rings = 0;
   for (; pair.tli.land(pair.served, &extent) == LWMQ_E_EMPTY; ++rings) {
     if (pair.tli.arm(pair.served, LWMQ_TLI_WAIT_EXTENT) == 0) {
-      pollfd descriptor{pair.tli.listener_fd(pair.listener), POLLIN, 0};
+      pollfd descriptor{pair.provider.listener->descriptor(pair.listener), POLLIN, 0};
       ASSERT_EQ(poll(&descriptor, 1, 60'000), 1);
     }
-    pair.tli.disarm(pair.served);
+    pair.tli.arm(pair.served, 0);
   }
   EXPECT_LE(rings, 5);  // it slept in between
   pair.tli.release(pair.served, &extent);
@@ -261,11 +262,11 @@ TEST(Filters, WhatIsHeldDoesNotCountAsRead) {
   EXPECT_EQ(pair.tli.wait(pair.served, LWMQ_TLI_WAIT_EXTENT, 0), LWMQ_E_TIMED_OUT);
   EXPECT_EQ(pair.tli.arm(pair.served, LWMQ_TLI_WAIT_EXTENT), 0);
   EXPECT_EQ(over.view(0).held, 3u);
-  EXPECT_EQ(pair.tli.unread_extents(pair.client), 3u);
-  ASSERT_EQ(over.filters->filters->remove(0), LWMQ_OK);
+  EXPECT_EQ(unread_extents_of(pair.tli, pair.client), 3u);
+  ASSERT_EQ(over.filters->remove(0), LWMQ_OK);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(pair.land_text(pair.served), "held");
   EXPECT_EQ(pair.tli.wait(pair.served, LWMQ_TLI_WAIT_EXTENT, 0), LWMQ_E_TIMED_OUT);
-  EXPECT_EQ(pair.tli.unread_extents(pair.client), 0u);
+  EXPECT_EQ(unread_extents_of(pair.tli, pair.client), 0u);
 }
 
 // rows: L38
@@ -291,7 +292,7 @@ TEST(Filters, RateKeepsTheSenderFromRoomThatIsThere) {
     lwmq_tli_buffer buffer{};
     while (pair.tli.acquire(pair.client, &buffer) == LWMQ_E_FULL) {
       // Unless the time of the next one came just in between.
-      none_free += pair.tli.free_buffers(pair.client) == 0 ? 1 : 0;
+      none_free += free_buffers_of(pair.tli, pair.client) == 0 ? 1 : 0;
       const Status waited = pair.tli.wait(pair.client, LWMQ_TLI_WAIT_ROOM, 60'000);
       ASSERT_TRUE(waited == LWMQ_OK || waited == LWMQ_E_INTERRUPTED);
     }
@@ -357,12 +358,12 @@ TEST(Filters, LatencyTimesWhatPassesAndLeavesItAsItWas) {
   }
   EXPECT_EQ(over.view(0).timed, 20u);
   std::uint64_t median = 0, longest = 0;
-  ASSERT_EQ(over.filters->filters->query_times(0, 0.5, &median), LWMQ_OK);
-  ASSERT_EQ(over.filters->filters->query_times(0, 1, &longest), LWMQ_OK);
+  ASSERT_EQ(over.filters->query_times(0, 0.5, &median), LWMQ_OK);
+  ASSERT_EQ(over.filters->query_times(0, 1, &longest), LWMQ_OK);
   EXPECT_GE(median, 3'000'000u);
   EXPECT_GE(longest, median);
-  EXPECT_EQ(over.filters->filters->query_times(1, 0.5, &median), LWMQ_E_EMPTY);
-  EXPECT_EQ(over.filters->filters->query_times(0, 1.5, &median), LWMQ_E_INVALID);
+  EXPECT_EQ(over.filters->query_times(1, 0.5, &median), LWMQ_E_EMPTY);
+  EXPECT_EQ(over.filters->query_times(0, 1.5, &median), LWMQ_E_INVALID);
 }
 
 // rows: C40
@@ -422,7 +423,7 @@ TEST(Filters, WhatWasTimedIsOnTheStatisticsPageUntilTheFilterGoes) {
   constexpr int kBelowDelay = 16;  // 64 ns << 15 is 2.1 ms
   EXPECT_EQ(std::accumulate(seen->took, seen->took + kBelowDelay, std::uint64_t{0}), 0u);
   EXPECT_GE(seen->took_ns, 20u * 3'000'000);
-  ASSERT_EQ(over.filters->filters->remove(0), LWMQ_OK);
+  ASSERT_EQ(over.filters->remove(0), LWMQ_OK);
   ASSERT_EQ(observer.look(), LWMQ_OK);
   seen = find_times(observer, "latency=1");  // lanes that have not looked since may hold it
   EXPECT_TRUE(seen == nullptr || seen->flags == LWMQ_ENTRY_CLOSED);
@@ -461,18 +462,18 @@ TEST(Filters, AChainIsMetFromTheApplicationToTheWire) {
 TEST(Filters, AreAddedAndRemovedWhileExtentsPass) {
   Filtered over("filters");
   EXPECT_EQ(over.talk(3).size(), 3u);
-  ASSERT_EQ(over.filters->filters->add("loss=1,way=land", LWMQ_FILTER_LAST), LWMQ_OK) << last_error();
+  ASSERT_EQ(over.filters->add("loss=1,way=land", LWMQ_FILTER_LAST), LWMQ_OK) << last_error();
   EXPECT_EQ(over.talk(3).size(), 0u);
-  ASSERT_EQ(over.filters->filters->add("trace=/dev/null", 0), LWMQ_OK) << last_error();
+  ASSERT_EQ(over.filters->add("trace=/dev/null", 0), LWMQ_OK) << last_error();
   EXPECT_EQ(over.talk(2).size(), 0u);
   EXPECT_EQ(over.view(0).seen, 2u) << "as sent; nothing has landed so far up";
   EXPECT_EQ(over.view(1).dropped, 5u);
-  ASSERT_EQ(over.filters->filters->remove(1), LWMQ_OK);
+  ASSERT_EQ(over.filters->remove(1), LWMQ_OK);
   EXPECT_EQ(over.talk(3).size(), 3u);
   EXPECT_EQ(over.view(0).seen, 2u + 3 + 3);
-  ASSERT_EQ(over.filters->filters->remove(0), LWMQ_OK);
-  EXPECT_EQ(over.filters->filters->remove(0), LWMQ_E_INVALID);
-  EXPECT_EQ(over.filters->filters->add("loss=0", 7), LWMQ_E_INVALID);
+  ASSERT_EQ(over.filters->remove(0), LWMQ_OK);
+  EXPECT_EQ(over.filters->remove(0), LWMQ_E_INVALID);
+  EXPECT_EQ(over.filters->add("loss=0", 7), LWMQ_E_INVALID);
 }
 
 // rows: L38
@@ -488,7 +489,7 @@ TEST(Filters, ChangesFromAThirdThreadLoseAndDoubleNothing) {
     }
   });
   std::thread changing([&] {
-    Filters& filters = *over.filters->filters;
+    Filters& filters = *over.filters;
     for (int i = 0; !over_now; ++i) {
       // None of these reorders: what one that goes has held is in front of what comes.
       const char* const kinds[] = {"delay=100us,jitter=100us", "latency", "trace=/dev/null", "corrupt=0",
@@ -522,7 +523,7 @@ TEST(Filters, WhatARemovedFilterHeldPassesThoseThatStay) {
   over.take(&landed);
   EXPECT_TRUE(landed.empty());
   EXPECT_EQ(over.view(1).held, 4u);
-  ASSERT_EQ(over.filters->filters->remove(1), LWMQ_OK);
+  ASSERT_EQ(over.filters->remove(1), LWMQ_OK);
   over.take(&landed);
   EXPECT_EQ(landed, (Texts{"0", "1", "2", "3"}));
   EXPECT_EQ(over.view(0).seen, 4u);
@@ -537,11 +538,11 @@ TEST(Filters, WhatTwoRemovedFiltersHeldKeepsItsOrder) {
     over.take(&landed);
     return over.view(0).held == 3;
   }));
-  ASSERT_EQ(over.filters->filters->add("delay=1000s", LWMQ_FILTER_LAST), LWMQ_OK);
+  ASSERT_EQ(over.filters->add("delay=1000s", LWMQ_FILTER_LAST), LWMQ_OK);
   for (int i = 3; i < 6; ++i) ASSERT_EQ(over.pair->send(over.pair->client, std::to_string(i)), LWMQ_OK);
   over.take(&landed);
   EXPECT_EQ(over.view(2).held, 3u);
-  while (over.filters->filters->remove(0) == LWMQ_OK) {
+  while (over.filters->remove(0) == LWMQ_OK) {
   }
   over.take(&landed);
   EXPECT_EQ(landed, (Texts{"0", "1", "2", "3", "4", "5"}));
@@ -553,12 +554,12 @@ TEST(Filters, AClosedEndGivesBackWhatItHeldAndWhatIsLentLivesOn) {
   ASSERT_EQ(over.pair->send(over.pair->client, "kept"), LWMQ_OK);
   lwmq_tli_extent kept{};
   ASSERT_EQ(over.pair->land(over.pair->served, &kept), LWMQ_OK);
-  ASSERT_EQ(over.filters->filters->add("delay=1000s", LWMQ_FILTER_LAST), LWMQ_OK);
+  ASSERT_EQ(over.filters->add("delay=1000s", LWMQ_FILTER_LAST), LWMQ_OK);
   ASSERT_EQ(over.pair->send(over.pair->client, "held"), LWMQ_OK);
   lwmq_tli_extent none{};
   ASSERT_EQ(over.pair->tli.land(over.pair->served, &none), LWMQ_E_EMPTY);
   lwmq_tli_transport* served = std::exchange(over.pair->served, nullptr);
-  over.pair->tli.close(served);
+  over.pair->tli.close(served, 0, 0);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(kept.data), kept.bytes), "kept");
   over.pair->tli.release(served, &kept);
 }

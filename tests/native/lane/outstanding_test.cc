@@ -14,15 +14,15 @@ TEST(Outstanding, EndsAtTheCloseWhereAllHasComeBack) {
   outstanding.landed(3);
   outstanding.released_last(1);
   EXPECT_FALSE(outstanding.came_back(2));
-  EXPECT_TRUE(outstanding.close());
+  EXPECT_TRUE(outstanding.close(0));
 }
 
 TEST(Outstanding, EndsWithTheLastBehindTheClose) {
   Outstanding outstanding;
   outstanding.landed(2);
-  outstanding.keep_lent(1);
+  EXPECT_FALSE(outstanding.keeps_lent());
+  EXPECT_FALSE(outstanding.close(1));
   EXPECT_TRUE(outstanding.keeps_lent());
-  EXPECT_FALSE(outstanding.close());
   EXPECT_FALSE(outstanding.came_back(0));
   EXPECT_FALSE(outstanding.came_back(2));
   EXPECT_FALSE(outstanding.came_back(0));
@@ -39,7 +39,7 @@ TEST(Outstanding, EndsOnceWhoeverIsLast) {
     };
     std::thread one(give_back);
     std::thread other(give_back);
-    if (outstanding.close()) ends.fetch_add(1);
+    if (outstanding.close(0)) ends.fetch_add(1);
     one.join();
     other.join();
     ASSERT_EQ(ends.load(), 1);

@@ -24,18 +24,20 @@ bool talk(const char* address) {
   lwmq_tli_transport* ends[2] = {};
   lwmq_tli_buffer buffer{};
   lwmq_tli_extent extent{};
-  if (tli->listen(address, &options, &listener) != LWMQ_OK) return false;
-  if (tli->connect(address, &options, 60000, &ends[0]) != LWMQ_OK) return false;
-  if (tli->accept(listener, &ends[1]) != LWMQ_OK) return false;
-  if (tli->acquire(ends[0], &buffer) != LWMQ_OK) return false;
+  if (tli->listener->listen(address, &options, &listener) != LWMQ_OK) return false;
+  if (tli->transport->connect(address, &options, 60000, &ends[0]) != LWMQ_OK) return false;
+  if (tli->listener->accept(listener, &ends[1]) != LWMQ_OK) return false;
+  if (tli->transport->acquire(ends[0], &buffer) != LWMQ_OK) return false;
   std::memcpy(buffer.next, "raw bytes", 9);
-  if (tli->show(ends[0], &buffer, 9, 0) != LWMQ_OK || tli->ship(ends[0], &buffer) != LWMQ_OK) return false;
-  if (tli->land(ends[1], &extent) != LWMQ_OK) return false;
+  if (tli->transport->show(ends[0], &buffer, 9, 0) != LWMQ_OK ||
+      tli->transport->ship(ends[0], &buffer) != LWMQ_OK)
+    return false;
+  if (tli->transport->land(ends[1], &extent) != LWMQ_OK) return false;
   std::printf("%s: %.*s\n", address, static_cast<int>(extent.bytes),
               reinterpret_cast<const char*>(extent.data));
-  tli->release(ends[1], &extent);
-  for (auto* end : ends) tli->close(end);
-  tli->listener_close(listener);
+  tli->transport->release(ends[1], &extent);
+  for (auto* end : ends) tli->transport->close(end, 0, 0);
+  tli->listener->close(listener);
   return true;
 }
 

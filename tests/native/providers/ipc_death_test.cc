@@ -39,10 +39,10 @@ TEST(IpcDeath, WhatAKilledPeerShowedIsLandedThenTheLossIsTold) {
   while ((status = receive(client, &got)) == LWMQ_OK) ASSERT_EQ(got, std::to_string(next++));
   EXPECT_EQ(status, LWMQ_E_PEER_LOST);
   EXPECT_NE(std::string(last_error()).find(std::to_string(server.pid())), std::string::npos) << last_error();
-  EXPECT_EQ(ipc().state(client), LWMQ_TLI_LOST);
+  EXPECT_EQ(ipc().transport->state(client, nullptr), LWMQ_TLI_LOST);
   lwmq_tli_buffer buffer{};
-  EXPECT_EQ(ipc().acquire(client, &buffer), LWMQ_E_PEER_LOST);
-  ipc().close(client);
+  EXPECT_EQ(ipc().transport->acquire(client, &buffer), LWMQ_E_PEER_LOST);
+  ipc().transport->close(client, 0, 0);
 }
 
 // Holds much memory, so that its end takes the kernel long, and has forked, so that its sockets never close.
@@ -76,12 +76,12 @@ TEST(IpcDeath, OfALargeProcessThatHasForkedIsNoticedAndItsAddressServedAgain) {
   std::string got;
   EXPECT_EQ(receive(client, &got), LWMQ_E_PEER_LOST);
   killer.join();
-  ipc().close(client);
+  ipc().transport->close(client, 0, 0);
 
   lwmq_tli_listener* listener = listen(address);
   EXPECT_NE(listener, nullptr);
   ::kill(std::stoi(grandchild), SIGKILL);
-  ipc().listener_close(listener);
+  ipc().listener->close(listener);
 }
 
 LWMQ_CHILD_ROLE(ConnectsAndStays) {
@@ -100,31 +100,31 @@ TEST(IpcDeath, MakesTheListenerFdReadableForAnArmedTransport) {
   std::string got;
   lwmq_tli_extent extent{};
   ASSERT_EQ(receive(transport, &got), LWMQ_OK);
-  ASSERT_EQ(ipc().land(transport, &extent), LWMQ_E_EMPTY);
-  ASSERT_EQ(ipc().arm(transport, LWMQ_TLI_WAIT_EXTENT), 0);
-  const int fd = ipc().listener_fd(listener);
+  ASSERT_EQ(ipc().transport->land(transport, &extent), LWMQ_E_EMPTY);
+  ASSERT_EQ(ipc().transport->arm(transport, LWMQ_TLI_WAIT_EXTENT), 0);
+  const int fd = ipc().listener->descriptor(listener);
   EXPECT_FALSE(is_readable(fd, 50));
   client.strike();
   EXPECT_TRUE(is_readable(fd, 60000));
-  EXPECT_EQ(ipc().state(transport), LWMQ_TLI_LOST);
-  ipc().disarm(transport);
-  EXPECT_EQ(ipc().land(transport, &extent), LWMQ_E_PEER_LOST);
+  EXPECT_EQ(ipc().transport->state(transport, nullptr), LWMQ_TLI_LOST);
+  ipc().transport->arm(transport, 0);
+  EXPECT_EQ(ipc().transport->land(transport, &extent), LWMQ_E_PEER_LOST);
   // Whatever the kernel still has to say about the socket is taken by accept.
   client.wait();
   lwmq_tli_transport* none = nullptr;
-  EXPECT_EQ(ipc().accept(listener, &none), LWMQ_E_EMPTY);
-  ipc().disarm(transport);
+  EXPECT_EQ(ipc().listener->accept(listener, &none), LWMQ_E_EMPTY);
+  ipc().transport->arm(transport, 0);
   EXPECT_FALSE(is_readable(fd, 0));
-  ipc().close(transport);
-  ipc().listener_close(listener);
+  ipc().transport->close(transport, 0, 0);
+  ipc().listener->close(listener);
 }
 
 // Two peers killed together: the kernel wakes one sleeper per word, and the one it wakes may be dying itself.
 LWMQ_CHILD_ROLE(WaitsForItsPeer) {
   lwmq_tli_transport* transport = connect(Child::argument());
   Child::report("connected");
-  ipc().wait(transport, LWMQ_TLI_WAIT_EXTENT, LWMQ_FOREVER);
-  Child::report(std::to_string(ipc().state(transport)));
+  ipc().transport->wait(transport, LWMQ_TLI_WAIT_EXTENT, LWMQ_FOREVER);
+  Child::report(std::to_string(ipc().transport->state(transport, nullptr)));
   Child::hear();
 }
 
@@ -174,10 +174,10 @@ TEST(IpcDeath, AtAnyMomentLeavesNoHalfExtent) {
     while ((status = receive(client, &got)) == LWMQ_OK) ASSERT_EQ(got, std::to_string(next++));
     EXPECT_EQ(status, LWMQ_E_PEER_LOST) << last_error();
     killer.join();
-    ipc().close(client);
+    ipc().transport->close(client, 0, 0);
     lwmq_tli_listener* listener = listen(address);
     ASSERT_NE(listener, nullptr) << "round " << round;
-    ipc().listener_close(listener);
+    ipc().listener->close(listener);
   }
 }
 

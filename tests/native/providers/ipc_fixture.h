@@ -49,9 +49,15 @@ inline lwmq_tli_options options(std::uint64_t buffer_bytes = 4096, std::uint32_t
   return o;
 }
 
+inline std::uint32_t free_buffers_of(lwmq_tli_transport* transport) {
+  lwmq_tli_figures figures{};
+  ipc().transport->state(transport, &figures);
+  return figures.free_buffers;
+}
+
 inline lwmq_tli_listener* listen(const std::string& address, const lwmq_tli_options& o = options()) {
   lwmq_tli_listener* listener = nullptr;
-  EXPECT_EQ(ipc().listen(address.c_str(), &o, &listener), LWMQ_OK) << last_error();
+  EXPECT_EQ(ipc().listener->listen(address.c_str(), &o, &listener), LWMQ_OK) << last_error();
   return listener;
 }
 
@@ -70,13 +76,15 @@ Status until_there(Ask&& ask) {
 
 inline lwmq_tli_transport* accept(lwmq_tli_listener* listener) {
   lwmq_tli_transport* transport = nullptr;
-  EXPECT_EQ(until_there([&] { return ipc().accept(listener, &transport); }), LWMQ_OK) << last_error();
+  EXPECT_EQ(until_there([&] { return ipc().listener->accept(listener, &transport); }), LWMQ_OK)
+      << last_error();
   return transport;
 }
 
 inline lwmq_tli_transport* connect(const std::string& address, const lwmq_tli_options& o = options()) {
   lwmq_tli_transport* transport = nullptr;
-  EXPECT_EQ(until_there([&] { return ipc().connect(address.c_str(), &o, 60000, &transport); }), LWMQ_OK)
+  EXPECT_EQ(until_there([&] { return ipc().transport->connect(address.c_str(), &o, 60000, &transport); }),
+            LWMQ_OK)
       << last_error();
   return transport;
 }
@@ -85,15 +93,15 @@ inline lwmq_tli_transport* connect(const std::string& address, const lwmq_tli_op
 inline Status send(lwmq_tli_transport* transport, const std::string& bytes, std::uint32_t kind = 0) {
   lwmq_tli_buffer buffer{};
   for (;;) {
-    const Status status = ipc().acquire(transport, &buffer);
+    const Status status = ipc().transport->acquire(transport, &buffer);
     if (status == LWMQ_OK) break;
     if (status != LWMQ_E_FULL) return status;
-    const Status waited = ipc().wait(transport, LWMQ_TLI_WAIT_ROOM, 60'000);
+    const Status waited = ipc().transport->wait(transport, LWMQ_TLI_WAIT_ROOM, 60'000);
     if (waited != LWMQ_OK) return waited;
   }
   std::memcpy(buffer.next, bytes.data(), bytes.size());
-  const Status status = ipc().show(transport, &buffer, bytes.size(), kind);
-  ipc().ship(transport, &buffer);
+  const Status status = ipc().transport->show(transport, &buffer, bytes.size(), kind);
+  ipc().transport->ship(transport, &buffer);
   return status;
 }
 
@@ -101,14 +109,14 @@ inline Status send(lwmq_tli_transport* transport, const std::string& bytes, std:
 inline Status receive(lwmq_tli_transport* transport, std::string* out_bytes) {
   lwmq_tli_extent extent{};
   for (;;) {
-    const Status status = ipc().land(transport, &extent);
+    const Status status = ipc().transport->land(transport, &extent);
     if (status == LWMQ_OK) break;
     if (status != LWMQ_E_EMPTY) return status;
-    const Status waited = ipc().wait(transport, LWMQ_TLI_WAIT_EXTENT, 60'000);
+    const Status waited = ipc().transport->wait(transport, LWMQ_TLI_WAIT_EXTENT, 60'000);
     if (waited != LWMQ_OK) return waited;
   }
   out_bytes->assign(reinterpret_cast<const char*>(extent.data), extent.bytes);
-  ipc().release(transport, &extent);
+  ipc().transport->release(transport, &extent);
   return LWMQ_OK;
 }
 
@@ -126,9 +134,9 @@ struct Pair {
     server = accept(listener);
   }
   ~Pair() {
-    if (client != nullptr) ipc().close(client);
-    if (server != nullptr) ipc().close(server);
-    if (listener != nullptr) ipc().listener_close(listener);
+    if (client != nullptr) ipc().transport->close(client, 0, 0);
+    if (server != nullptr) ipc().transport->close(server, 0, 0);
+    if (listener != nullptr) ipc().listener->close(listener);
   }
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;

@@ -88,7 +88,7 @@ class RawClient {
   // The listener's answer: its refusal as "STATUS text", "hello", or "closed".
   std::string answer(lwmq_tli_listener* listener) {
     lwmq_tli_transport* transport = nullptr;
-    EXPECT_NE(ipc().accept(listener, &transport), LWMQ_OK);
+    EXPECT_NE(ipc().listener->accept(listener, &transport), LWMQ_OK);
     ipc::AnyMessage message{};
     os::Received received;
     if (os::receive_message(socket_.get(), &message, sizeof message, &received) != LWMQ_OK) return "closed";
@@ -96,7 +96,7 @@ class RawClient {
       if (meets_) {
         EXPECT_EQ(ipc::send_met(socket_.get()), LWMQ_OK) << last_error();
       }
-      if (ipc().accept(listener, &transport) == LWMQ_OK) accepted_ = transport;
+      if (ipc().listener->accept(listener, &transport) == LWMQ_OK) accepted_ = transport;
       return "hello";
     }
     return std::string(status_name(message.refusal.status)) + " " + message.refusal.text;
@@ -129,9 +129,9 @@ class IpcHostile : public ::testing::Test {
     ASSERT_EQ(send(client, "honest"), LWMQ_OK);
     std::string got;
     EXPECT_EQ(receive(server, &got), LWMQ_OK);
-    ipc().close(client);
-    ipc().close(server);
-    ipc().listener_close(listener_);
+    ipc().transport->close(client, 0, 0);
+    ipc().transport->close(server, 0, 0);
+    ipc().listener->close(listener_);
   }
 
   void expect_refusal(const std::string& beginning, const std::function<void(RawClient&)>& lie) {
@@ -172,9 +172,9 @@ TEST_F(IpcHostile, ClientThatLeavesAtTheAnswerIsNobody) {
     client.say_hello();
     ASSERT_EQ(client.answer(listener_), "hello");
     EXPECT_EQ(client.accepted(), nullptr) << "it has not met us yet";
-    EXPECT_EQ(ipc().accept(listener_, &nobody), LWMQ_E_EMPTY);
+    EXPECT_EQ(ipc().listener->accept(listener_, &nobody), LWMQ_E_EMPTY);
   }
-  EXPECT_EQ(ipc().accept(listener_, &nobody), LWMQ_E_EMPTY);
+  EXPECT_EQ(ipc().listener->accept(listener_, &nobody), LWMQ_E_EMPTY);
 }
 
 TEST_F(IpcHostile, ClientThatHasGivenUpBeforeTheAnswerIsNotRefused) {
@@ -183,7 +183,7 @@ TEST_F(IpcHostile, ClientThatHasGivenUpBeforeTheAnswerIsNotRefused) {
     client.say_hello();
   }
   lwmq_tli_transport* nobody = nullptr;
-  EXPECT_EQ(ipc().accept(listener_, &nobody), LWMQ_E_EMPTY) << last_error();
+  EXPECT_EQ(ipc().listener->accept(listener_, &nobody), LWMQ_E_EMPTY) << last_error();
 }
 
 TEST_F(IpcHostile, ClientsThatHaveTheirAnswerDoNotGiveWayToACrowd) {
@@ -195,12 +195,12 @@ TEST_F(IpcHostile, ClientsThatHaveTheirAnswerDoNotGiveWayToACrowd) {
   }
   std::size_t accepted = 0;
   lwmq_tli_transport* transport = nullptr;
-  ASSERT_EQ(ipc().accept(listener_, &transport), LWMQ_E_EMPTY);  // and half of them are answered
+  ASSERT_EQ(ipc().listener->accept(listener_, &transport), LWMQ_E_EMPTY);  // and half of them are answered
   for (auto& client : clients) ASSERT_EQ(ipc::send_met(client->socket()), LWMQ_OK);
-  while (ipc().accept(listener_, &transport) == LWMQ_OK) {
+  while (ipc().listener->accept(listener_, &transport) == LWMQ_OK) {
     ++accepted;
-    EXPECT_EQ(ipc().state(transport), LWMQ_TLI_CONNECTED);
-    ipc().close(transport);
+    EXPECT_EQ(ipc().transport->state(transport, nullptr), LWMQ_TLI_CONNECTED);
+    ipc().transport->close(transport, 0, 0);
   }
   EXPECT_EQ(accepted, clients.size());
 }
@@ -214,7 +214,7 @@ TEST_F(IpcHostile, ClientThatSaysSomethingElseAtTheEndOfTheHandshakeIsDropped) {
     const ipc::Met met{{ipc::kMagic, kProtocolVersion, kind}};
     ASSERT_EQ(os::send_message(client.socket(), &met, sizeof met, nullptr, 0), LWMQ_OK);
     lwmq_tli_transport* nobody = nullptr;
-    EXPECT_EQ(ipc().accept(listener_, &nobody), LWMQ_E_CORRUPT);
+    EXPECT_EQ(ipc().listener->accept(listener_, &nobody), LWMQ_E_CORRUPT);
     EXPECT_NE(std::string(last_error()).find("ends no handshake"), std::string::npos) << last_error();
   }
 }
@@ -254,13 +254,13 @@ TEST_F(IpcHostile, NumbersThatCannotBeAreRefused) {
 TEST_F(IpcHostile, SilentClientHoldsUpNobody) {
   RawClient silent(address_);
   lwmq_tli_transport* none = nullptr;
-  EXPECT_EQ(ipc().accept(listener_, &none), LWMQ_E_EMPTY);
+  EXPECT_EQ(ipc().listener->accept(listener_, &none), LWMQ_E_EMPTY);
   // TearDown connects an honest one while this one is still silent.
   lwmq_tli_transport* client = connect(address_);
   lwmq_tli_transport* server = accept(listener_);
   EXPECT_NE(server, nullptr);
-  ipc().close(client);
-  ipc().close(server);
+  ipc().transport->close(client, 0, 0);
+  ipc().transport->close(server, 0, 0);
 }
 
 TEST_F(IpcHostile, HundredsOfSilentClientsHoldUpNobody) {
@@ -270,13 +270,13 @@ TEST_F(IpcHostile, HundredsOfSilentClientsHoldUpNobody) {
   for (auto& socket : crowd) {
     ASSERT_EQ(os::connect_unix(parsed.socket, &socket), LWMQ_OK);
     lwmq_tli_transport* none = nullptr;
-    EXPECT_EQ(ipc().accept(listener_, &none), LWMQ_E_EMPTY);
+    EXPECT_EQ(ipc().listener->accept(listener_, &none), LWMQ_E_EMPTY);
   }
   lwmq_tli_transport* client = connect(address_);
   lwmq_tli_transport* server = accept(listener_);
   EXPECT_NE(server, nullptr);
-  ipc().close(client);
-  ipc().close(server);
+  ipc().transport->close(client, 0, 0);
+  ipc().transport->close(server, 0, 0);
 }
 
 // A peer that is through the handshake and then writes what it likes into its side.
@@ -286,11 +286,11 @@ void expect_broken(RawClient& client, lwmq_tli_listener* listener,
   ASSERT_EQ(client.answer(listener), "hello");
   lie(client.side());
   lwmq_tli_extent extent{};
-  EXPECT_EQ(ipc().land(client.accepted(), &extent), LWMQ_E_CORRUPT);
-  EXPECT_EQ(ipc().state(client.accepted()), LWMQ_TLI_LOST);
-  EXPECT_EQ(ipc().land(client.accepted(), &extent), LWMQ_E_CORRUPT);
+  EXPECT_EQ(ipc().transport->land(client.accepted(), &extent), LWMQ_E_CORRUPT);
+  EXPECT_EQ(ipc().transport->state(client.accepted(), nullptr), LWMQ_TLI_LOST);
+  EXPECT_EQ(ipc().transport->land(client.accepted(), &extent), LWMQ_E_CORRUPT);
   EXPECT_NE(std::string(last_error()).find("broke the protocol"), std::string::npos) << last_error();
-  ipc().close(client.accepted());
+  ipc().transport->close(client.accepted(), 0, 0);
 }
 
 void put(std::uint8_t* at, std::uint64_t value) { std::memcpy(at, &value, sizeof value); }
@@ -319,9 +319,9 @@ TEST_F(IpcHostile, ControlMessageOfNonsenseEndsTheConversation) {
   client.say_hello();  // a second one
   lwmq_tli_window* window = nullptr;
   const std::uint8_t id[16] = {};
-  EXPECT_EQ(ipc().window_find(client.accepted(), id, 60000, &window), LWMQ_E_PEER_LOST);
-  EXPECT_EQ(ipc().state(client.accepted()), LWMQ_TLI_LOST);
-  ipc().close(client.accepted());
+  EXPECT_EQ(ipc().memory->find(client.accepted(), id, 60000, &window), LWMQ_E_PEER_LOST);
+  EXPECT_EQ(ipc().transport->state(client.accepted(), nullptr), LWMQ_TLI_LOST);
+  ipc().transport->close(client.accepted(), 0, 0);
 }
 
 TEST_F(IpcHostile, UnsealedWindowEndsTheConversation) {
@@ -333,8 +333,8 @@ TEST_F(IpcHostile, UnsealedWindowEndsTheConversation) {
   ipc::WindowNotice notice = notice_of(4096);
   client.show_window(notice, fd.get());
   lwmq_tli_window* window = nullptr;
-  EXPECT_EQ(ipc().window_find(client.accepted(), notice.id, 60000, &window), LWMQ_E_PEER_LOST);
-  ipc().close(client.accepted());
+  EXPECT_EQ(ipc().memory->find(client.accepted(), notice.id, 60000, &window), LWMQ_E_PEER_LOST);
+  ipc().transport->close(client.accepted(), 0, 0);
 }
 
 // ---- Every field, every descriptor -----------------------------------------------------------------------
@@ -346,8 +346,8 @@ void expect_an_answer(RawClient& client, lwmq_tli_listener* listener, const std:
       << what << ": " << answer;
   if (client.accepted() != nullptr) {
     lwmq_tli_extent extent{};
-    EXPECT_NE(ipc().land(client.accepted(), &extent), LWMQ_OK) << what;
-    ipc().close(client.accepted());
+    EXPECT_NE(ipc().transport->land(client.accepted(), &extent), LWMQ_OK) << what;
+    ipc().transport->close(client.accepted(), 0, 0);
   }
 }
 
@@ -401,13 +401,13 @@ TEST_F(IpcHostile, DescriptorsOfEveryWrongKindAndNumberAreRefused) {
     client.say_hello();
     ASSERT_EQ(client.answer(listener_), "hello");
     client.send_doorbell(wrong);
-    ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
+    ipc().transport->arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
     lwmq_tli_extent extent{};
-    EXPECT_EQ(ipc().land(client.accepted(), &extent), LWMQ_E_CORRUPT);
+    EXPECT_EQ(ipc().transport->land(client.accepted(), &extent), LWMQ_E_CORRUPT);
     EXPECT_NE(std::string(last_error()).find(address_ + ": the peer's doorbell is no eventfd"),
               std::string::npos)
         << last_error();
-    ipc().close(client.accepted());
+    ipc().transport->close(client.accepted(), 0, 0);
   }
   for (const std::vector<int>& number : {std::vector<int>{}, {own}, {own, own, own}, {own, own, own, own}}) {
     expect_refusal("LWMQ_E_CORRUPT", [&](RawClient& c) { c.say_hello_with(number); });
@@ -426,14 +426,14 @@ TEST_F(IpcHostile, ASealedSegmentCannotBeShrunkUnderItsReader) {
   notice.id[0] = 1;
   client.show_window(notice, window.fd.get());
   lwmq_tli_window* found = nullptr;
-  ASSERT_EQ(ipc().window_find(client.accepted(), notice.id, 60000, &found), LWMQ_OK) << last_error();
+  ASSERT_EQ(ipc().memory->find(client.accepted(), notice.id, 60000, &found), LWMQ_OK) << last_error();
   EXPECT_NE(ftruncate(window.fd.get(), 0), 0);
   EXPECT_NE(fallocate(window.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
   lwmq_tli_window_info info{};
-  ipc().window_info(found, &info);
+  ipc().memory->info(found, &info);
   EXPECT_EQ(info.base[8191], 0);
-  ipc().window_release(found);
-  ipc().close(client.accepted());
+  ipc().memory->release(found);
+  ipc().transport->close(client.accepted(), 0, 0);
 }
 
 TEST_F(IpcHostile, EveryWordOfAWindowNoticeMayBeAnything) {
@@ -449,10 +449,10 @@ TEST_F(IpcHostile, EveryWordOfAWindowNoticeMayBeAnything) {
       std::memcpy(reinterpret_cast<std::uint8_t*>(&notice) + at, &value, sizeof value);
       client.show_window(notice, window.fd.get());
       lwmq_tli_window* found = nullptr;
-      const Status status = ipc().window_find(client.accepted(), notice.id, 60000, &found);
+      const Status status = ipc().memory->find(client.accepted(), notice.id, 60000, &found);
       EXPECT_TRUE(status == LWMQ_OK || status == LWMQ_E_PEER_LOST) << status_name(status);
-      if (status == LWMQ_OK) ipc().window_release(found);
-      ipc().close(client.accepted());
+      if (status == LWMQ_OK) ipc().memory->release(found);
+      ipc().transport->close(client.accepted(), 0, 0);
     }
   }
 }
@@ -464,19 +464,20 @@ TEST_F(IpcHostile, AWindowShownForEverHoldsUpNobody) {
   RawClient client(address_);
   client.say_hello();
   ASSERT_EQ(client.answer(listener_), "hello");
-  ASSERT_GE(ipc().transport_fd(client.accepted()), 0) << last_error();  // who makes a doorbell looks, too
+  ASSERT_GE(ipc().transport->descriptor(client.accepted()), 0)
+      << last_error();  // who makes a doorbell looks, too
   ipc::WindowNotice notice = notice_of(8192);
   for (int i = 0; i < 100; ++i) client.show_window(notice, window.fd.get());
   const auto look = [&client] {
-    ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
-    ipc().disarm(client.accepted());
+    ipc().transport->arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
+    ipc().transport->arm(client.accepted(), 0);
     int left = 0;
     EXPECT_EQ(ioctl(client.socket(), SIOCOUTQ, &left), 0);
     return left;
   };
   EXPECT_GT(look(), 0);
   EXPECT_EQ(look(), 0);
-  ipc().close(client.accepted());
+  ipc().transport->close(client.accepted(), 0, 0);
 }
 
 // Those who connect and leave take no place either: what one look leaves is looked at by the next, and that
@@ -485,15 +486,15 @@ TEST_F(IpcHostile, ACrowdThatLeavesAtOnceIsMetInParts) {
   const os::UniqueFd edges(epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
-  ASSERT_EQ(epoll_ctl(edges.get(), EPOLL_CTL_ADD, ipc().listener_fd(listener_), &event), 0);
+  ASSERT_EQ(epoll_ctl(edges.get(), EPOLL_CTL_ADD, ipc().listener->descriptor(listener_), &event), 0);
   const auto is_called = [&] { return epoll_wait(edges.get(), &event, 1, 0) == 1; };
   for (const bool accepts : {true, false}) {
     const auto look = [&] {
       lwmq_tli_transport* transport = nullptr;
       if (accepts) {
-        EXPECT_EQ(ipc().accept(listener_, &transport), LWMQ_E_EMPTY);
+        EXPECT_EQ(ipc().listener->accept(listener_, &transport), LWMQ_E_EMPTY);
       } else {
-        ipc().tend(listener_);
+        ipc().listener->tend(listener_);
       }
     };
     for (int i = 0; i < 200; ++i) {
@@ -515,10 +516,10 @@ TEST_F(IpcHostile, AClientThatWaitsIsHeardWhenThoseWhoHaveGivenUpAreLetGo) {
   for (int i = 0; i < 300; ++i) {
     RawClient client(address_);
     client.say_hello();
-    ipc().tend(listener_);
+    ipc().listener->tend(listener_);
   }
   EXPECT_EQ(patient.answer(listener_), "hello");
-  ipc().close(patient.accepted());
+  ipc().transport->close(patient.accepted(), 0, 0);
 }
 
 // The doorbell is one open file for both: whoever holds it can make its reads and writes wait.
@@ -526,7 +527,7 @@ TEST_F(IpcHostile, ADoorbellThatAPeerHasMadeBlockingHoldsUpNobody) {
   RawClient client(address_);
   client.say_hello();
   ASSERT_EQ(client.answer(listener_), "hello");
-  ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
+  ipc().transport->arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
   const os::UniqueFd doorbell = client.doorbell();
   ASSERT_GE(doorbell.get(), 0);
   ASSERT_EQ(fcntl(doorbell.get(), F_SETFL, 0), 0);
@@ -536,12 +537,12 @@ TEST_F(IpcHostile, ADoorbellThatAPeerHasMadeBlockingHoldsUpNobody) {
     waited = !done;
     if (waited) eventfd_write(doorbell.get(), 1);
   });
-  ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
-  ipc().disarm(client.accepted());
+  ipc().transport->arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
+  ipc().transport->arm(client.accepted(), 0);
   done = true;
   guard.join();
   EXPECT_FALSE(waited);
-  ipc().close(client.accepted());
+  ipc().transport->close(client.accepted(), 0, 0);
 }
 
 TEST_F(IpcHostile, APeerHasOneDoorbell) {
@@ -550,14 +551,14 @@ TEST_F(IpcHostile, APeerHasOneDoorbell) {
   ASSERT_EQ(client.answer(listener_), "hello");
   const os::UniqueFd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   client.send_doorbell(bell.get());
-  ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
-  EXPECT_EQ(ipc().state(client.accepted()), LWMQ_TLI_CONNECTED);
+  ipc().transport->arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
+  EXPECT_EQ(ipc().transport->state(client.accepted(), nullptr), LWMQ_TLI_CONNECTED);
   client.send_doorbell(bell.get());
-  ipc().disarm(client.accepted());  // what stands armed is not armed again
-  ipc().arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
+  ipc().transport->arm(client.accepted(), 0);  // what stands armed is not armed again
+  ipc().transport->arm(client.accepted(), LWMQ_TLI_WAIT_EXTENT);
   lwmq_tli_extent extent{};
-  EXPECT_EQ(ipc().land(client.accepted(), &extent), LWMQ_E_CORRUPT);
-  ipc().close(client.accepted());
+  EXPECT_EQ(ipc().transport->land(client.accepted(), &extent), LWMQ_E_CORRUPT);
+  ipc().transport->close(client.accepted(), 0, 0);
 }
 
 // A peer that opens and ends buffers without anything in them, as fast as it can: a call that lands comes
@@ -587,13 +588,13 @@ TEST_F(IpcHostile, EmptyBuffersForEverKeepNobody) {
   });
   lwmq_tli_extent extent{};
   for (int i = 0; i < 100; ++i) {
-    const Status status = ipc().land(client.accepted(), &extent);
+    const Status status = ipc().transport->land(client.accepted(), &extent);
     EXPECT_NE(status, LWMQ_OK);
     if (status == LWMQ_E_CORRUPT || status == LWMQ_E_PEER_LOST) break;
   }
   stop = true;
   peer.join();
-  ipc().close(client.accepted());
+  ipc().transport->close(client.accepted(), 0, 0);
 }
 
 // ---- The other end: a listener that lies ------------------------------------------------------------------
@@ -618,8 +619,8 @@ Status connect_to_liar(const ipc::AnyMessage& message, std::size_t bytes, const 
   });
   const lwmq_tli_options o = options();
   lwmq_tli_transport* transport = nullptr;
-  const Status status = ipc().connect(address.c_str(), &o, 60000, &transport);
-  if (status == LWMQ_OK) ipc().close(transport);
+  const Status status = ipc().transport->connect(address.c_str(), &o, 60000, &transport);
+  if (status == LWMQ_OK) ipc().transport->close(transport, 0, 0);
   liar.join();
   return status;
 }

@@ -25,8 +25,8 @@ namespace {
 
 std::string refusal_of(const std::string& address, const lwmq_tli_options& o = options()) {
   lwmq_tli_listener* listener = nullptr;
-  const Status status = ipc().listen(address.c_str(), &o, &listener);
-  if (status == LWMQ_OK) ipc().listener_close(listener);
+  const Status status = ipc().listener->listen(address.c_str(), &o, &listener);
+  if (status == LWMQ_OK) ipc().listener->close(listener);
   return std::string(status_name(status)) + " " + last_error();
 }
 
@@ -39,7 +39,7 @@ TEST(IpcAddress, MayHave119CharactersHoweverManyBytesTheyTake) {
   for (int i = 0; i < 119; ++i) name += "\xc3\xa4";
   lwmq_tli_listener* listener = listen("ipc://" + name);
   ASSERT_NE(listener, nullptr);
-  ipc().listener_close(listener);
+  ipc().listener->close(listener);
   EXPECT_TRUE(contains(refusal_of("ipc://" + name + "x"), "120 characters, possible are 1 to 119"));
 }
 
@@ -71,16 +71,16 @@ TEST(IpcAddress, PortsSeparateUnrelatedChannels) {
   lwmq_tli_listener* one = listen(base + ":1");
   lwmq_tli_listener* two = listen(base + ":2");
   EXPECT_TRUE(contains(refusal_of(base + ":01"), "LWMQ_E_ADDRESS"));  // the same port, written otherwise
-  for (auto* listener : {plain, one, two}) ipc().listener_close(listener);
+  for (auto* listener : {plain, one, two}) ipc().listener->close(listener);
 }
 
 TEST(IpcAddress, IsRefusedWhileServedAndFreeAtOnceAfterwards) {
   const std::string address = fresh_address();
   lwmq_tli_listener* listener = listen(address);
   EXPECT_TRUE(contains(refusal_of(address), "is served already, by process " + std::to_string(getpid())));
-  ipc().listener_close(listener);
+  ipc().listener->close(listener);
   listener = listen(address);
-  ipc().listener_close(listener);
+  ipc().listener->close(listener);
 }
 
 TEST(IpcAddress, SocketFileOfADeadOwnerIsReplacedAndOneOfALiveOwnerIsNot) {
@@ -101,8 +101,8 @@ TEST(IpcAddress, SocketFileOfADeadOwnerIsReplacedAndOneOfALiveOwnerIsNot) {
   EXPECT_TRUE(contains(refusal_of("ipc://" + path), "LWMQ_E_ADDRESS"));
   lwmq_tli_transport* client = connect("ipc://" + path);
   ASSERT_NE(client, nullptr);
-  ipc().close(client);
-  ipc().listener_close(listener);
+  ipc().transport->close(client, 0, 0);
+  ipc().listener->close(listener);
   struct stat status {};
   EXPECT_NE(stat(path.c_str(), &status), 0) << "the file goes with its owner";
   rmdir(directory.c_str());
@@ -133,11 +133,11 @@ TEST(IpcAddress, FilesOfOneDirectoryAreBoundOneByOne) {
   server.join();
   EXPECT_TRUE(is_there());
   // Whoever keeps the directory keeps nobody from serving there.
-  ipc().listener_close(listener);
+  ipc().listener->close(listener);
   ASSERT_EQ(flock(binding.get(), LOCK_EX | LOCK_NB), 0);
   listener = listen("ipc://" + path);
   ASSERT_NE(listener, nullptr);
-  ipc().listener_close(listener);
+  ipc().listener->close(listener);
   // But a file that is stale stays so meanwhile.
   os::UniqueFd dead;
   ASSERT_EQ(os::listen_unix(path, &dead), LWMQ_OK) << last_error();
@@ -156,9 +156,9 @@ bool is_readable_soon(int fd) {
 // Whoever is to ring may have no descriptor for the doorbell at that moment.
 TEST(IpcDoorbell, IsRungWhenItCanBeTaken) {
   Pair pair(options(256, 2), options(256, 2));
-  const int fd = ipc().transport_fd(pair.server);
+  const int fd = ipc().transport->descriptor(pair.server);
   ASSERT_GE(fd, 0) << last_error();
-  ASSERT_EQ(ipc().arm(pair.server, LWMQ_TLI_WAIT_EXTENT), 0);
+  ASSERT_EQ(ipc().transport->arm(pair.server, LWMQ_TLI_WAIT_EXTENT), 0);
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   rlimit none = limit;
@@ -168,7 +168,7 @@ TEST(IpcDoorbell, IsRungWhenItCanBeTaken) {
   pollfd item{fd, POLLIN, 0};
   EXPECT_EQ(poll(&item, 1, 0), 0) << "there was none";
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-  EXPECT_EQ(ipc().wait(pair.client, LWMQ_TLI_WAIT_EXTENT, 50), LWMQ_E_TIMED_OUT)
+  EXPECT_EQ(ipc().transport->wait(pair.client, LWMQ_TLI_WAIT_EXTENT, 50), LWMQ_E_TIMED_OUT)
       << "tries again in its sleep";
   EXPECT_TRUE(is_readable_soon(fd));
   std::string got;
@@ -179,8 +179,9 @@ TEST(IpcDoorbell, IsRungWhenItCanBeTaken) {
 TEST(IpcDoorbell, IsTakenByWhoeverSleeps) {
   Pair pair(options(256, 2), options(256, 2));
   const std::uint64_t before = open_descriptors();  // before the thread: a new one opens files for a moment
-  std::thread sleeps([&] { EXPECT_EQ(ipc().wait(pair.client, LWMQ_TLI_WAIT_EXTENT, 60000), LWMQ_OK); });
-  ASSERT_GE(ipc().transport_fd(pair.server), 0) << last_error();
+  std::thread sleeps(
+      [&] { EXPECT_EQ(ipc().transport->wait(pair.client, LWMQ_TLI_WAIT_EXTENT, 60000), LWMQ_OK); });
+  ASSERT_GE(ipc().transport->descriptor(pair.server), 0) << last_error();
   EXPECT_TRUE(eventually([&] { return open_descriptors() == before + 3; }))
       << "the doorbell, the descriptor, and the doorbell at the other end";
   EXPECT_EQ(send(pair.server, "good morning"), LWMQ_OK);
@@ -189,13 +190,13 @@ TEST(IpcDoorbell, IsTakenByWhoeverSleeps) {
 
 TEST(IpcDoorbell, IsTakenByWhoeverPolls) {
   Pair pair(options(256, 2), options(256, 2));
-  const int fd = ipc().transport_fd(pair.client);
+  const int fd = ipc().transport->descriptor(pair.client);
   ASSERT_GE(fd, 0) << last_error();
-  ASSERT_EQ(ipc().arm(pair.client, LWMQ_TLI_WAIT_EXTENT), 0);
+  ASSERT_EQ(ipc().transport->arm(pair.client, LWMQ_TLI_WAIT_EXTENT), 0);
   const std::uint64_t before = open_descriptors();
-  ASSERT_GE(ipc().transport_fd(pair.server), 0) << last_error();
+  ASSERT_GE(ipc().transport->descriptor(pair.server), 0) << last_error();
   EXPECT_TRUE(is_readable_soon(fd)) << "who polls looks again";
-  EXPECT_EQ(ipc().arm(pair.client, LWMQ_TLI_WAIT_EXTENT), 0);
+  EXPECT_EQ(ipc().transport->arm(pair.client, LWMQ_TLI_WAIT_EXTENT), 0);
   EXPECT_EQ(open_descriptors(), before + 4) << "each has one of its own and one of the other's by now";
 }
 
@@ -203,29 +204,29 @@ TEST(IpcDoorbell, IsTakenByWhoeverPolls) {
 TEST(IpcDoorbell, OfADoorStaysUntilThePollerLooks) {
   const std::string address = fresh_address();
   lwmq_tli_listener* listener = listen(address);
-  const int fd = ipc().listener_fd(listener);
+  const int fd = ipc().listener->descriptor(listener);
   lwmq_tli_transport* clients[2] = {connect(address), connect(address)};
   lwmq_tli_transport* refused = nullptr;
   const lwmq_tli_options other = options(256, 5000);
-  EXPECT_NE(ipc().connect(address.c_str(), &other, 60000, &refused), LWMQ_OK);
+  EXPECT_NE(ipc().transport->connect(address.c_str(), &other, 60000, &refused), LWMQ_OK);
   for (auto* client : clients) {
     ASSERT_NE(client, nullptr);
     EXPECT_TRUE(is_readable_soon(fd)) << "one for each look";
     lwmq_tli_transport* served = nullptr;
-    EXPECT_EQ(ipc().accept(listener, &served), LWMQ_OK) << last_error();
-    if (served != nullptr) ipc().close(served);
-    ipc().close(client);
+    EXPECT_EQ(ipc().listener->accept(listener, &served), LWMQ_OK) << last_error();
+    if (served != nullptr) ipc().transport->close(served, 0, 0);
+    ipc().transport->close(client, 0, 0);
   }
-  ipc().listener_close(listener);
+  ipc().listener->close(listener);
 }
 
 // rows: L21
 TEST(IpcBuffers, FourThousandInBothDirectionsTogetherInAnySplit) {
   Pair pair(options(256, 3500), options(256, 500));
   lwmq_tli_peer peer{};
-  ipc().peer(pair.client, &peer);
+  ipc().transport->peer(pair.client, &peer);
   EXPECT_EQ(peer.buffers, 3500U);
-  EXPECT_EQ(ipc().free_buffers(pair.server), 3500U);
+  EXPECT_EQ(free_buffers_of(pair.server), 3500U);
   for (int i = 0; i < 3500; ++i) ASSERT_EQ(send(pair.server, std::to_string(i)), LWMQ_OK);
   std::string got;
   for (int i = 0; i < 3500; ++i) {
@@ -235,7 +236,7 @@ TEST(IpcBuffers, FourThousandInBothDirectionsTogetherInAnySplit) {
 
   lwmq_tli_transport* transport = nullptr;
   const lwmq_tli_options one_more = options(256, 501);
-  EXPECT_EQ(ipc().connect(pair.address.c_str(), &one_more, 60000, &transport), LWMQ_E_INVALID);
+  EXPECT_EQ(ipc().transport->connect(pair.address.c_str(), &one_more, 60000, &transport), LWMQ_E_INVALID);
   EXPECT_TRUE(contains(last_error(), "are 4001; a transport has at most 4000")) << last_error();
   EXPECT_TRUE(
       contains(refusal_of(fresh_address(), options(256, 4001)), "4001 send buffers; possible are 1 to 3999"));
@@ -245,24 +246,24 @@ TEST(IpcBuffers, FourThousandInBothDirectionsTogetherInAnySplit) {
 TEST(IpcBuffers, OfFourGigabytesAreAccepted) {
   Pair pair(options(), options(std::uint64_t{4} << 30, 1));
   lwmq_tli_buffer buffer{};
-  ASSERT_EQ(ipc().acquire(pair.client, &buffer), LWMQ_OK) << last_error();
+  ASSERT_EQ(ipc().transport->acquire(pair.client, &buffer), LWMQ_OK) << last_error();
   EXPECT_GE(buffer.room, std::uint64_t{4} << 30);
   buffer.next[buffer.room - 1] = 42;
   const std::uint64_t bytes = buffer.room;
-  ASSERT_EQ(ipc().show(pair.client, &buffer, bytes, 0), LWMQ_OK);
-  ipc().ship(pair.client, &buffer);
+  ASSERT_EQ(ipc().transport->show(pair.client, &buffer, bytes, 0), LWMQ_OK);
+  ipc().transport->ship(pair.client, &buffer);
   lwmq_tli_extent extent{};
-  ASSERT_EQ(ipc().land(pair.server, &extent), LWMQ_OK);
+  ASSERT_EQ(ipc().transport->land(pair.server, &extent), LWMQ_OK);
   EXPECT_EQ(extent.bytes, bytes);
   EXPECT_EQ(extent.data[bytes - 1], 42);
-  ipc().release(pair.server, &extent);
+  ipc().transport->release(pair.server, &extent);
 }
 
 TEST(IpcMeeting, EitherSideMayStartFirst) {
   const std::string address = fresh_address();
   lwmq_tli_transport* client = nullptr;
   const lwmq_tli_options o = options();
-  EXPECT_EQ(ipc().connect(address.c_str(), &o, 1000, &client), LWMQ_E_EMPTY);
+  EXPECT_EQ(ipc().transport->connect(address.c_str(), &o, 1000, &client), LWMQ_E_EMPTY);
   lwmq_tli_listener* listener = listen(address);
   client = connect(address);
   lwmq_tli_transport* server = accept(listener);
@@ -270,14 +271,14 @@ TEST(IpcMeeting, EitherSideMayStartFirst) {
   std::string got;
   ASSERT_EQ(receive(server, &got), LWMQ_OK);
   EXPECT_EQ(got, "hello");
-  ipc().close(client);
-  ipc().close(server);
-  ipc().listener_close(listener);
+  ipc().transport->close(client, 0, 0);
+  ipc().transport->close(server, 0, 0);
+  ipc().listener->close(listener);
 }
 
 TEST(IpcMeeting, TransportsOutliveTheirListener) {
   Pair pair;
-  ipc().listener_close(pair.listener);
+  ipc().listener->close(pair.listener);
   pair.listener = nullptr;
   std::string got;
   ASSERT_EQ(send(pair.server, "still here"), LWMQ_OK);
@@ -291,10 +292,10 @@ TEST(IpcMeeting, DifferentPurposesAreToldApart) {
   lwmq_tli_options other = options();
   other.purpose = LWMQ_TLI_FOR_STREAM;
   lwmq_tli_transport* client = nullptr;
-  EXPECT_EQ(ipc().connect(address.c_str(), &other, 60000, &client), LWMQ_E_VERSION);
+  EXPECT_EQ(ipc().transport->connect(address.c_str(), &other, 60000, &client), LWMQ_E_VERSION);
   EXPECT_TRUE(contains(last_error(), "a stream")) << last_error();
   EXPECT_TRUE(contains(last_error(), "raw buffers")) << last_error();
-  ipc().listener_close(listener);
+  ipc().listener->close(listener);
 }
 
 TEST(IpcMeeting, AClientWaitsNoLongerThanAsked) {
@@ -304,7 +305,7 @@ TEST(IpcMeeting, AClientWaitsNoLongerThanAsked) {
   lwmq_tli_transport* client = nullptr;
   const lwmq_tli_options o = options();
   const std::int64_t begin = os::now_ns();
-  EXPECT_EQ(ipc().connect(address.c_str(), &o, 100, &client), LWMQ_E_TIMED_OUT);
+  EXPECT_EQ(ipc().transport->connect(address.c_str(), &o, 100, &client), LWMQ_E_TIMED_OUT);
   EXPECT_GE(os::now_ns() - begin, kSecond / 10);
 }
 
@@ -319,14 +320,14 @@ TEST(IpcEnd, WhatWasShownIsLandedBeforeTheOrderlyEndIsTold) {
   Pair pair;
   ASSERT_EQ(send(pair.server, "one"), LWMQ_OK);
   ASSERT_EQ(send(pair.server, "two"), LWMQ_OK);
-  ipc().close(pair.server);
+  ipc().transport->close(pair.server, 0, 0);
   pair.server = nullptr;
   std::string got;
   EXPECT_EQ(receive(pair.client, &got), LWMQ_OK);
   EXPECT_EQ(receive(pair.client, &got), LWMQ_OK);
   EXPECT_EQ(got, "two");
   EXPECT_EQ(receive(pair.client, &got), LWMQ_E_CLOSED);
-  EXPECT_EQ(ipc().state(pair.client), LWMQ_TLI_CLOSED);
+  EXPECT_EQ(ipc().transport->state(pair.client, nullptr), LWMQ_TLI_CLOSED);
   EXPECT_EQ(send(pair.client, "late"), LWMQ_E_CLOSED);
 }
 
@@ -334,13 +335,13 @@ TEST(IpcEnd, LandedExtentsStayReadableAfterBothEndsClosed) {
   Pair pair;
   ASSERT_EQ(send(pair.server, "kept"), LWMQ_OK);
   lwmq_tli_extent extent{};
-  ASSERT_EQ(until_there([&] { return ipc().land(pair.client, &extent); }), LWMQ_OK);
+  ASSERT_EQ(until_there([&] { return ipc().transport->land(pair.client, &extent); }), LWMQ_OK);
   lwmq_tli_transport* client = pair.client;
-  ipc().close(pair.server);
-  ipc().close(pair.client);
+  ipc().transport->close(pair.server, 0, 0);
+  ipc().transport->close(pair.client, 0, 0);
   pair.server = pair.client = nullptr;
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(extent.data), extent.bytes), "kept");
-  ipc().release(client, &extent);
+  ipc().transport->release(client, &extent);
 }
 
 TEST(IpcWaiting, SleepsUntilAnExtentComes) {
@@ -350,7 +351,7 @@ TEST(IpcWaiting, SleepsUntilAnExtentComes) {
     usleep(50'000);
     send(pair.client, "wake up");
   });
-  EXPECT_EQ(ipc().wait(pair.server, LWMQ_TLI_WAIT_EXTENT, 60000), LWMQ_OK);
+  EXPECT_EQ(ipc().transport->wait(pair.server, LWMQ_TLI_WAIT_EXTENT, 60000), LWMQ_OK);
   EXPECT_GE(os::now_ns() - begin, 40'000'000);
   sender.join();
 }
@@ -359,17 +360,17 @@ TEST(IpcWaiting, SleepsUntilThereIsRoom) {
   Pair pair(options(), options(256, 1));
   ASSERT_EQ(send(pair.client, "fills it"), LWMQ_OK);
   lwmq_tli_buffer buffer{};
-  EXPECT_EQ(ipc().acquire(pair.client, &buffer), LWMQ_E_FULL);
-  EXPECT_EQ(ipc().wait(pair.client, LWMQ_TLI_WAIT_ROOM, 10), LWMQ_E_TIMED_OUT);
+  EXPECT_EQ(ipc().transport->acquire(pair.client, &buffer), LWMQ_E_FULL);
+  EXPECT_EQ(ipc().transport->wait(pair.client, LWMQ_TLI_WAIT_ROOM, 10), LWMQ_E_TIMED_OUT);
   std::thread receiver([&] {
     usleep(50'000);
     std::string got;
     lwmq_tli_extent extent{};
     EXPECT_EQ(receive(pair.server, &got), LWMQ_OK);
-    EXPECT_EQ(ipc().land(pair.server, &extent), LWMQ_E_EMPTY);  // sees that the buffer was shipped
+    EXPECT_EQ(ipc().transport->land(pair.server, &extent), LWMQ_E_EMPTY);  // sees that the buffer was shipped
   });
-  EXPECT_EQ(ipc().wait(pair.client, LWMQ_TLI_WAIT_ROOM, 60000), LWMQ_OK);
-  EXPECT_EQ(ipc().acquire(pair.client, &buffer), LWMQ_OK);
+  EXPECT_EQ(ipc().transport->wait(pair.client, LWMQ_TLI_WAIT_ROOM, 60000), LWMQ_OK);
+  EXPECT_EQ(ipc().transport->acquire(pair.client, &buffer), LWMQ_OK);
   receiver.join();
 }
 
@@ -396,22 +397,22 @@ constexpr int kAwakeTurns = 20'000;
 
 void send_awake(lwmq_tli_transport* transport, int number) {
   lwmq_tli_buffer buffer{};
-  while (ipc().acquire(transport, &buffer) == LWMQ_E_FULL) {
+  while (ipc().transport->acquire(transport, &buffer) == LWMQ_E_FULL) {
   }
   std::memcpy(buffer.next, &number, sizeof number);
-  ASSERT_EQ(ipc().show(transport, &buffer, sizeof number, 0), LWMQ_OK);
-  ipc().ship(transport, &buffer);
+  ASSERT_EQ(ipc().transport->show(transport, &buffer, sizeof number, 0), LWMQ_OK);
+  ipc().transport->ship(transport, &buffer);
 }
 
 int receive_awake(lwmq_tli_transport* transport) {
   lwmq_tli_extent extent{};
   Status status = LWMQ_OK;
-  while ((status = ipc().land(transport, &extent)) == LWMQ_E_EMPTY) {
+  while ((status = ipc().transport->land(transport, &extent)) == LWMQ_E_EMPTY) {
   }
   if (status != LWMQ_OK) return -1;
   int number = 0;
   std::memcpy(&number, extent.data, sizeof number);
-  ipc().release(transport, &extent);
+  ipc().transport->release(transport, &extent);
   return number;
 }
 
@@ -454,7 +455,7 @@ TEST(IpcWaiting, NoSystemCallIsMadeWhileBothSidesAreAwake) {
 TEST(IpcListenerFd, IsReadableWhenAClientComesAndWhenAnArmedTransportHasSomething) {
   const std::string address = fresh_address();
   lwmq_tli_listener* listener = listen(address);
-  const int fd = ipc().listener_fd(listener);
+  const int fd = ipc().listener->descriptor(listener);
   EXPECT_FALSE(is_readable(fd, 0));
   std::atomic<bool> is_armed{false};
   std::thread connecting([&] {
@@ -463,37 +464,37 @@ TEST(IpcListenerFd, IsReadableWhenAClientComesAndWhenAnArmedTransportHasSomethin
     usleep(20'000);
     send(client, "ding");
     usleep(50'000);
-    ipc().close(client);
+    ipc().transport->close(client, 0, 0);
   });
   EXPECT_TRUE(is_readable(fd, 60000));
   lwmq_tli_transport* server = accept(listener);
-  const std::int32_t is_there = ipc().arm(server, LWMQ_TLI_WAIT_EXTENT);
+  const std::int32_t is_there = ipc().transport->arm(server, LWMQ_TLI_WAIT_EXTENT);
   is_armed = true;
   EXPECT_EQ(is_there, 0);
   EXPECT_TRUE(is_readable(fd, 60000));
-  ipc().disarm(server);
+  ipc().transport->arm(server, 0);
   std::string got;
   ASSERT_EQ(receive(server, &got), LWMQ_OK);
   lwmq_tli_extent extent{};
-  while (ipc().land(server, &extent) == LWMQ_E_EMPTY) {
-    if (ipc().arm(server, LWMQ_TLI_WAIT_EXTENT) == 0) {
+  while (ipc().transport->land(server, &extent) == LWMQ_E_EMPTY) {
+    if (ipc().transport->arm(server, LWMQ_TLI_WAIT_EXTENT) == 0) {
       ASSERT_TRUE(is_readable(fd, 60000));
     }
-    ipc().disarm(server);
+    ipc().transport->arm(server, 0);
   }
-  EXPECT_EQ(ipc().state(server), LWMQ_TLI_CLOSED);
-  ipc().disarm(server);
+  EXPECT_EQ(ipc().transport->state(server, nullptr), LWMQ_TLI_CLOSED);
+  ipc().transport->arm(server, 0);
   connecting.join();
-  ipc().close(server);
-  EXPECT_EQ(ipc().accept(listener, &server), LWMQ_E_EMPTY);
+  ipc().transport->close(server, 0, 0);
+  EXPECT_EQ(ipc().listener->accept(listener, &server), LWMQ_E_EMPTY);
   EXPECT_FALSE(is_readable(fd, 0));
-  ipc().listener_close(listener);
+  ipc().listener->close(listener);
 }
 
 TEST(IpcFork, EveryCallInAForkedChildAnswersClosed) {
   Pair pair;
   lwmq_tli_window* window = nullptr;
-  ASSERT_EQ(ipc().window_create(4096, &window), LWMQ_OK);
+  ASSERT_EQ(ipc().memory->create(4096, &window), LWMQ_OK);
   const pid_t pid = fork();
   if (pid == 0) {
     lwmq_tli_buffer buffer{};
@@ -501,15 +502,15 @@ TEST(IpcFork, EveryCallInAForkedChildAnswersClosed) {
     lwmq_tli_transport* transport = nullptr;
     lwmq_tli_listener* listener = nullptr;
     const lwmq_tli_options o = options();
-    bool good = ipc().acquire(pair.client, &buffer) == LWMQ_E_CLOSED;
-    good = good && ipc().land(pair.client, &extent) == LWMQ_E_CLOSED;
+    bool good = ipc().transport->acquire(pair.client, &buffer) == LWMQ_E_CLOSED;
+    good = good && ipc().transport->land(pair.client, &extent) == LWMQ_E_CLOSED;
     good = good && contains(last_error(), "forked");
-    good = good && ipc().connect(pair.address.c_str(), &o, 0, &transport) == LWMQ_E_CLOSED;
-    good = good && ipc().listen("ipc://x", &o, &listener) == LWMQ_E_CLOSED;
-    good = good && ipc().accept(pair.listener, &transport) == LWMQ_E_CLOSED;
-    good = good && ipc().window_owner_alive(window) == 0;
-    good = good && ipc().window_export(pair.client, window) == LWMQ_E_CLOSED;
-    ipc().close(pair.client);
+    good = good && ipc().transport->connect(pair.address.c_str(), &o, 0, &transport) == LWMQ_E_CLOSED;
+    good = good && ipc().listener->listen("ipc://x", &o, &listener) == LWMQ_E_CLOSED;
+    good = good && ipc().listener->accept(pair.listener, &transport) == LWMQ_E_CLOSED;
+    good = good && ipc().memory->owner_alive(window) == 0;
+    good = good && ipc().memory->export_to(pair.client, window) == LWMQ_E_CLOSED;
+    ipc().transport->close(pair.client, 0, 0);
     _exit(good ? 0 : 1);
   }
   int status = 0;
@@ -518,7 +519,7 @@ TEST(IpcFork, EveryCallInAForkedChildAnswersClosed) {
   std::string got;
   ASSERT_EQ(send(pair.client, "parent goes on"), LWMQ_OK);
   EXPECT_EQ(receive(pair.server, &got), LWMQ_OK);
-  ipc().window_release(window);
+  ipc().memory->release(window);
 }
 
 }  // namespace

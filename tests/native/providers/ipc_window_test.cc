@@ -17,13 +17,13 @@ namespace {
 
 lwmq_tli_window_info info_of(const lwmq_tli_window* window) {
   lwmq_tli_window_info info{};
-  ipc().window_info(window, &info);
+  ipc().memory->info(window, &info);
   return info;
 }
 
 lwmq_tli_window* create_window(std::uint64_t bytes) {
   lwmq_tli_window* window = nullptr;
-  EXPECT_EQ(ipc().window_create(bytes, &window), LWMQ_OK) << last_error();
+  EXPECT_EQ(ipc().memory->create(bytes, &window), LWMQ_OK) << last_error();
   return window;
 }
 
@@ -33,7 +33,7 @@ std::string id_of(const lwmq_tli_window* window) {
 }
 
 Status find(lwmq_tli_transport* transport, const std::string& id, lwmq_tli_window** out_window) {
-  return ipc().window_find(transport, reinterpret_cast<const std::uint8_t*>(id.data()), 60000, out_window);
+  return ipc().memory->find(transport, reinterpret_cast<const std::uint8_t*>(id.data()), 60000, out_window);
 }
 
 // Makes a window with a text, shows it over its transport, and stays.
@@ -41,8 +41,8 @@ LWMQ_CHILD_ROLE(ShowsAWindow) {
   lwmq_tli_transport* transport = connect(Child::argument());
   lwmq_tli_window* window = create_window(std::uint64_t{1} << 20);
   std::strcpy(reinterpret_cast<char*>(info_of(window).base) + 64, "written by the owner");
-  EXPECT_EQ(ipc().window_export(transport, window), LWMQ_OK) << last_error();
-  EXPECT_EQ(ipc().window_export(transport, window), LWMQ_OK) << "twice is harmless";
+  EXPECT_EQ(ipc().memory->export_to(transport, window), LWMQ_OK) << last_error();
+  EXPECT_EQ(ipc().memory->export_to(transport, window), LWMQ_OK) << "twice is harmless";
   EXPECT_EQ(send(transport, id_of(window)), LWMQ_OK);
   Child::report("shown");
   Child::hear();
@@ -59,8 +59,8 @@ LWMQ_CHILD_ROLE(FindsAWindow) {
   lwmq_tli_window* window = nullptr;
   ASSERT_EQ(find(transport, id, &window), LWMQ_OK) << last_error();
   Child::report(std::string(reinterpret_cast<const char*>(info_of(window).base) + 64) +
-                (ipc().window_owner_alive(window) != 0 ? " (alive)" : " (dead)"));
-  ipc().window_release(window);
+                (ipc().memory->owner_alive(window) != 0 ? " (alive)" : " (dead)"));
+  ipc().memory->release(window);
   Child::hear();
 }
 
@@ -88,41 +88,41 @@ TEST(IpcWindow, IsReadWhereItsOwnerWritesAndShownOnToThirdsAlsoAfterTheOwnersDea
   const auto show_to_reader = [&](const char* expected) {
     Child reader("FindsAWindow", address);
     lwmq_tli_transport* to_reader = accept(listener);
-    ASSERT_EQ(ipc().window_export(to_reader, window), LWMQ_OK) << last_error();
+    ASSERT_EQ(ipc().memory->export_to(to_reader, window), LWMQ_OK) << last_error();
     ASSERT_EQ(send(to_reader, id), LWMQ_OK);
     EXPECT_EQ(reader.line(), expected);
-    ipc().close(to_reader);
+    ipc().transport->close(to_reader, 0, 0);
   };
   show_to_reader("written anew (alive)");
-  EXPECT_EQ(ipc().window_owner_alive(window), 1);
+  EXPECT_EQ(ipc().memory->owner_alive(window), 1);
   owner.kill();
-  EXPECT_EQ(ipc().window_owner_alive(window), 0);
+  EXPECT_EQ(ipc().memory->owner_alive(window), 0);
   EXPECT_STREQ(text, "written anew") << "a window outlives its writer";
   show_to_reader("written anew (dead)");
 
-  ipc().window_release(window);
-  ipc().close(from_owner);
-  ipc().listener_close(listener);
+  ipc().memory->release(window);
+  ipc().transport->close(from_owner, 0, 0);
+  ipc().listener->close(listener);
 }
 
 TEST(IpcWindow, FoundTwiceIsMappedOnceAndOurOwnLeadsBackToTheWritableMapping) {
   Pair pair;
   lwmq_tli_window* own = create_window(8192);
-  ASSERT_EQ(ipc().window_export(pair.client, own), LWMQ_OK);
+  ASSERT_EQ(ipc().memory->export_to(pair.client, own), LWMQ_OK);
   lwmq_tli_window* again = nullptr;
   ASSERT_EQ(find(pair.server, id_of(own), &again), LWMQ_OK);
   EXPECT_EQ(again, own);
   EXPECT_EQ(info_of(again).owned, 1U);
   info_of(again).base[0] = 1;
-  ipc().window_release(again);
-  ipc().window_release(own);
+  ipc().memory->release(again);
+  ipc().memory->release(own);
 }
 
 TEST(IpcWindow, ThatNobodyShowedIsWaitedForAndThenNotFound) {
   Pair pair;
   const std::string id(16, 'x');
   lwmq_tli_window* window = nullptr;
-  EXPECT_EQ(ipc().window_find(pair.server, reinterpret_cast<const std::uint8_t*>(id.data()), 30, &window),
+  EXPECT_EQ(ipc().memory->find(pair.server, reinterpret_cast<const std::uint8_t*>(id.data()), 30, &window),
             LWMQ_E_TIMED_OUT);
 }
 
@@ -131,16 +131,16 @@ TEST(IpcWindow, IsFoundOnlyWhereItWasShown) {
   Pair other;
   lwmq_tli_window* own = create_window(4096);
   const std::string id = id_of(own);
-  ASSERT_EQ(ipc().window_export(shown.client, own), LWMQ_OK);
+  ASSERT_EQ(ipc().memory->export_to(shown.client, own), LWMQ_OK);
   lwmq_tli_window* found = nullptr;
   ASSERT_EQ(find(shown.server, id, &found), LWMQ_OK);
-  ipc().window_release(found);
+  ipc().memory->release(found);
   ASSERT_EQ(find(shown.server, id, &found), LWMQ_OK) << "again, while somebody keeps it";
-  ipc().window_release(found);
+  ipc().memory->release(found);
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(id.data());
-  EXPECT_EQ(ipc().window_find(other.server, bytes, 10, &found), LWMQ_E_TIMED_OUT);
-  ipc().window_release(own);
-  EXPECT_EQ(ipc().window_find(shown.server, bytes, 10, &found), LWMQ_E_TIMED_OUT);
+  EXPECT_EQ(ipc().memory->find(other.server, bytes, 10, &found), LWMQ_E_TIMED_OUT);
+  ipc().memory->release(own);
+  EXPECT_EQ(ipc().memory->find(shown.server, bytes, 10, &found), LWMQ_E_TIMED_OUT);
 }
 
 TEST(IpcWindow, HundredsShownAheadWaitInTheSocketUntilTheyAreLookedFor) {
@@ -152,7 +152,7 @@ TEST(IpcWindow, HundredsShownAheadWaitInTheSocketUntilTheyAreLookedFor) {
   std::thread exporter([&] {
     for (auto* window : windows) {
       Status status = LWMQ_E_FULL;
-      while ((status = ipc().window_export(pair.client, window)) == LWMQ_E_FULL) was_full = true;
+      while ((status = ipc().memory->export_to(pair.client, window)) == LWMQ_E_FULL) was_full = true;
       EXPECT_EQ(status, LWMQ_OK) << last_error();
     }
   });
@@ -161,10 +161,10 @@ TEST(IpcWindow, HundredsShownAheadWaitInTheSocketUntilTheyAreLookedFor) {
     lwmq_tli_window* found = nullptr;
     ASSERT_EQ(find(pair.server, id_of(window), &found), LWMQ_OK) << last_error();
     EXPECT_EQ(found, window);
-    ipc().window_release(found);
+    ipc().memory->release(found);
   }
   exporter.join();
-  for (auto* window : windows) ipc().window_release(window);
+  for (auto* window : windows) ipc().memory->release(window);
 }
 
 TEST(IpcWindow, CountsAgainstTheBudgetOfTheProcess) {
@@ -173,21 +173,21 @@ TEST(IpcWindow, CountsAgainstTheBudgetOfTheProcess) {
   lwmq_tli_window* window = create_window(60'000);
   EXPECT_EQ(stats::process().window_bytes.load(), before + 60'000);
   lwmq_tli_window* too_much = nullptr;
-  EXPECT_EQ(ipc().window_create(60'000, &too_much), LWMQ_E_NO_MEMORY);
+  EXPECT_EQ(ipc().memory->create(60'000, &too_much), LWMQ_E_NO_MEMORY);
   EXPECT_NE(std::string(last_error()).find("60000"), std::string::npos) << last_error();
   EXPECT_NE(std::string(last_error()).find("lwmq_set_window_memory"), std::string::npos) << last_error();
-  ipc().window_release(window);
+  ipc().memory->release(window);
   EXPECT_EQ(stats::process().window_bytes.load(), before);
   window = create_window(60'000);
-  ipc().window_release(window);
+  ipc().memory->release(window);
   os::set_window_memory(0);
 }
 
 TEST(IpcWindow, LargerThanTheMachineIsAnErrorWithBothNumbers) {
   os::set_window_memory(UINT64_MAX);
   lwmq_tli_window* window = nullptr;
-  EXPECT_EQ(ipc().window_create(std::uint64_t{1} << 60, &window), LWMQ_E_INVALID);
-  EXPECT_EQ(ipc().window_create(std::uint64_t{64} << 30, &window), LWMQ_E_NO_MEMORY);
+  EXPECT_EQ(ipc().memory->create(std::uint64_t{1} << 60, &window), LWMQ_E_INVALID);
+  EXPECT_EQ(ipc().memory->create(std::uint64_t{64} << 30, &window), LWMQ_E_NO_MEMORY);
   EXPECT_NE(std::string(last_error()).find("68719476736 bytes does not fit"), std::string::npos)
       << last_error();
   os::set_window_memory(0);
@@ -215,9 +215,9 @@ TEST(IpcWindow, CannotBeWrittenByAPeer) {
   }
   signal(SIGSEGV, before);
   EXPECT_TRUE(faulted);
-  ipc().window_release(window);
-  ipc().close(from_owner);
-  ipc().listener_close(listener);
+  ipc().memory->release(window);
+  ipc().transport->close(from_owner, 0, 0);
+  ipc().listener->close(listener);
 }
 
 }  // namespace

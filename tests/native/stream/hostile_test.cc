@@ -36,7 +36,7 @@ std::unique_ptr<Link> connect(const std::string& address) {
   const std::int64_t deadline = os::now_ns() + 60 * kSecond;
   Status status = LWMQ_E_EMPTY;  // also while too many wait to be accepted
   while (status == LWMQ_E_EMPTY && os::now_ns() < deadline)
-    status = provider->connect(address.c_str(), &options, 60000, &transport);
+    status = provider->transport->connect(address.c_str(), &options, 60000, &transport);
   EXPECT_EQ(status, LWMQ_OK) << last_error();
   return std::make_unique<Link>(provider, transport);
 }
@@ -274,13 +274,13 @@ class HostileEndpoint : public ::testing::Test {
     const std::string address = fresh_address();
     ASSERT_EQ(filters::find(address.c_str(), &provider_), LWMQ_OK);
     const lwmq_tli_options options = control_options();
-    ASSERT_EQ(provider_->listen(address.c_str(), &options, &listener_), LWMQ_OK);
+    ASSERT_EQ(provider_->listener->listen(address.c_str(), &options, &listener_), LWMQ_OK);
     lwmq_tli_transport* transport = nullptr;
     Reach reach;
     reach.provider = provider_;
     reach.address = address;
     reach.link = connect(address);
-    ASSERT_EQ(provider_->accept(listener_, &transport), LWMQ_OK);
+    ASSERT_EQ(provider_->listener->accept(listener_, &transport), LWMQ_OK);
     endpoint_ = std::make_unique<Link>(provider_, transport);
     reader_.reach = std::move(reach);
     reader_.address = address;
@@ -290,7 +290,7 @@ class HostileEndpoint : public ::testing::Test {
   void TearDown() override {
     close(reader_, 0);
     endpoint_.reset();
-    provider_->listener_close(listener_);
+    provider_->listener->close(listener_);
   }
   void tell(wire::StreamKind kind, std::int32_t status, const std::string& text) {
     wire::Text letter;

@@ -43,11 +43,11 @@ class SilentEndpoint : public ::testing::Test {
     const std::string address = fresh_address("loop");
     ASSERT_EQ(filters::find(address.c_str(), &provider_), LWMQ_OK);
     const lwmq_tli_options options = control_options();
-    ASSERT_EQ(provider_->listen(address.c_str(), &options, &listener_), LWMQ_OK);
+    ASSERT_EQ(provider_->listener->listen(address.c_str(), &options, &listener_), LWMQ_OK);
     lwmq_tli_transport* mine = nullptr;
     lwmq_tli_transport* theirs = nullptr;
-    ASSERT_EQ(provider_->connect(address.c_str(), &options, 60000, &theirs), LWMQ_OK);
-    ASSERT_EQ(provider_->accept(listener_, &mine), LWMQ_OK);
+    ASSERT_EQ(provider_->transport->connect(address.c_str(), &options, 60000, &theirs), LWMQ_OK);
+    ASSERT_EQ(provider_->listener->accept(listener_, &mine), LWMQ_OK);
     endpoint_ = std::make_unique<Link>(provider_, mine);
     reach_.provider = provider_;
     reach_.address = address;
@@ -56,7 +56,7 @@ class SilentEndpoint : public ::testing::Test {
   }
   void TearDown() override {
     endpoint_.reset();
-    provider_->listener_close(listener_);
+    provider_->listener->close(listener_);
   }
   void become_reader() {
     reader_.address = reach_.address;
@@ -147,12 +147,12 @@ TEST_F(SilentEndpoint, ThatSendsPongsForEverIsNoReasonToStay) {
 
 TEST(StallOfAListener, IsReportedByWhoOpens) {
   const std::string address = fresh_address("ipc");
-  service::start_services();
   const lwmq_tli_provider* provider = nullptr;
   ASSERT_EQ(filters::find(address.c_str(), &provider), LWMQ_OK);
+  ASSERT_EQ(service::start_service(*provider), LWMQ_OK);
   const lwmq_tli_options options = control_options();
   lwmq_tli_listener* listener = nullptr;  // nobody calls accept
-  ASSERT_EQ(provider->listen(address.c_str(), &options, &listener), LWMQ_OK);
+  ASSERT_EQ(provider->listener->listen(address.c_str(), &options, &listener), LWMQ_OK);
   lwmq_reader_options asked{};
   asked.size = sizeof asked;
   asked.stall_ms = kShortMs, asked.timeout_ms = LWMQ_FOREVER;
@@ -162,7 +162,7 @@ TEST(StallOfAListener, IsReportedByWhoOpens) {
   asked.stall_ms = LWMQ_FOREVER, asked.timeout_ms = 2 * kShortMs;
   EXPECT_EQ(open_reader(address.c_str(), asked, &reader), LWMQ_E_TIMED_OUT);
   EXPECT_TRUE(said("has not answered")) << last_error();
-  provider->listener_close(listener);
+  provider->listener->close(listener);
 }
 
 // ---- Readers that keep a writer waiting --------------------------------------------------------------

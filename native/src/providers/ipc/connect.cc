@@ -88,7 +88,7 @@ Status connect(const char* address, const lwmq_tli_options* options, std::uint32
   if (status != LWMQ_OK) return status;  // the listener sees the socket close, and forgets us
   status = send_met(socket.get());
   if (status != LWMQ_OK) {
-    transport->close();
+    transport->close(0, 0);
     return status == LWMQ_E_PEER_LOST ? LWMQ_E_EMPTY : status;  // lost: it has gone in between
   }
   LWMQ_YIELD("connect.met");

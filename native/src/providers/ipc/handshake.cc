@@ -147,6 +147,7 @@ Status accept_hello(const Hello& hello, os::Received* received, const os::PeerCr
   parts.options = options;
   std::memcpy(parts.peer.instance, hello.instance, sizeof parts.peer.instance);
   parts.peer.pid = credentials.pid != 0 ? credentials.pid : hello.pid;
+  std::snprintf(parts.peer.name, sizeof parts.peer.name, "process %u", parts.peer.pid);
   parts.peer.uid = credentials.uid;
   parts.peer.buffer_bytes = hello.buffer_bytes;
   parts.peer.buffers = hello.buffers;

@@ -119,6 +119,8 @@ union AnyMessage {
 // ---- Limits of this provider -------------------------------------------------------------------------
 
 inline constexpr std::uint32_t kNameCharactersMax = 119;
+inline constexpr std::uint32_t kLossMs =
+    100;  // the kernel marks a death word at once; a busy host takes a while
 inline constexpr std::uint32_t kPendingHandshakesMax = 64;  // of one listener; others wait to connect
 inline constexpr std::int64_t kHandshakeNs =
     5'000'000'000;  // a client that has not said hello, or met, by then is dropped

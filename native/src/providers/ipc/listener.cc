@@ -292,7 +292,7 @@ void Listener::close() {
     pending_.clear();
     ready.swap(ready_);
   }
-  for (Transport* transport : ready) transport->close();
+  for (Transport* transport : ready) transport->close(0, 0);
   door_->leave();
   door_->ring();  // what we have seen is news for whoever polls those that live on
   delete this;

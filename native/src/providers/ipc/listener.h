@@ -35,7 +35,7 @@ class Listener {
 
  private:
   struct Close {
-    void operator()(Transport* transport) const noexcept { transport->close(); }
+    void operator()(Transport* transport) const noexcept { transport->close(0, 0); }
   };
   // Made for a client that has our answer. One that comes to nothing is a peer that has closed.
   using Answered = std::unique_ptr<Transport, Close>;

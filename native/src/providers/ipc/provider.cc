@@ -1,4 +1,4 @@
-// The provider table of ipc://; what stands behind each entry is in transport.h, listener.h and window.h.
+// The tables of ipc://; what stands behind each entry is in transport.h, listener.h and window.h.
 #include "providers/ipc/address.h"
 #include "providers/ipc/listener.h"
 #include "providers/ipc/process.h"
@@ -8,7 +8,11 @@
 namespace lwmq::ipc {
 namespace {
 
-// The table's opaque handles are our classes.
+using L = lwmq_tli_listener*;
+using T = lwmq_tli_transport*;
+using W = lwmq_tli_window*;
+
+// The tables' opaque handles are our classes.
 Listener* of(lwmq_tli_listener* handle) noexcept { return reinterpret_cast<Listener*>(handle); }
 Transport* of(lwmq_tli_transport* handle) noexcept { return reinterpret_cast<Transport*>(handle); }
 Window* of(lwmq_tli_window* handle) noexcept { return reinterpret_cast<Window*>(handle); }
@@ -25,8 +29,72 @@ lwmq_status limits(const char* address, lwmq_limits* out_limits) {
   out_limits->buffers_max = kBuffersMax;
   out_limits->capabilities = LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE | LWMQ_CAN_SHARE_WINDOW | LWMQ_IS_RELIABLE |
                              LWMQ_IS_ORDERED | LWMQ_CAN_ERASE;
+  out_limits->loss_ms = kLossMs;
   return LWMQ_OK;
 }
+
+constexpr lwmq_tli_listener_table kListener = {
+    .listen =
+        [](const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out_listener) {
+          return Listener::open(address, options, out(out_listener));
+        },
+    .accept = [](L l, T* out_transport) { return of(l)->accept(out(out_transport)); },
+    .tend = [](L l) { of(l)->tend(); },
+    .descriptor = [](L l) -> std::int32_t { return of(l)->fd(); },
+    .close = [](L l) { of(l)->close(); },
+};
+
+constexpr lwmq_tli_transport_table kTransport = {
+    .connect = [](const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms,
+                  T* out_transport) { return connect(address, options, timeout_ms, out(out_transport)); },
+    .peer = [](T t, lwmq_tli_peer* out_peer) { of(t)->peer(out_peer); },
+    .state = [](T t, lwmq_tli_figures* out_figures) { return of(t)->state(out_figures); },
+    .acquire = [](T t, lwmq_tli_buffer* out_buffer) { return of(t)->acquire(out_buffer); },
+    .show = [](T t, lwmq_tli_buffer* buffer, std::uint64_t bytes,
+               std::uint32_t kind) { return of(t)->show(buffer, bytes, kind); },
+    .ship = [](T t, lwmq_tli_buffer* buffer) { return of(t)->ship(buffer); },
+    .abandon = [](T t, lwmq_tli_buffer* buffer) { of(t)->abandon(buffer); },
+    .land = [](T t, lwmq_tli_extent* out_extent) { return of(t)->land(out_extent); },
+    .release = [](T t, lwmq_tli_extent* extent) { of(t)->release(extent->token, 1); },
+    .wait = [](T t, std::uint32_t what, std::uint32_t timeout_ms) { return of(t)->wait(what, timeout_ms); },
+    .arm = [](T t, std::uint32_t what) { return of(t)->arm(what); },
+    .descriptor = [](T t) { return of(t)->fd(); },
+    .close = [](T t, std::uint32_t lent, std::uint64_t unsent) { of(t)->close(lent, unsent); },
+};
+
+constexpr lwmq_tli_fast_table kFast = {
+    .show_run =
+        [](T t, lwmq_tli_buffer* buffer, const lwmq_bytes* frames, std::uint64_t count, std::uint32_t kind,
+           std::uint64_t* out_bytes) { return of(t)->show_run(buffer, frames, count, kind, out_bytes); },
+    .ship_only = [](T t, lwmq_tli_buffer* buffer, std::uint64_t bytes,
+                    std::uint32_t kind) { return of(t)->ship_only(buffer, bytes, kind); },
+    .release_run = [](T t, const std::uint64_t token[2],
+                      std::uint32_t count) { of(t)->release(token, count); },
+    .release_last = [](T t, const std::uint64_t token[2],
+                       std::uint32_t count) { of(t)->release_last(token, count); },
+    .land_run =
+        [](T t, std::uint64_t bytes_below, std::uint32_t limit, std::uint64_t out_token[2],
+           lwmq_tli_piece* out_pieces) { return of(t)->land_run(bytes_below, limit, out_token, out_pieces); },
+    .land_soon = [](T t, std::uint64_t bytes_below, std::uint64_t out_token[2], lwmq_tli_piece* out_piece)
+        -> std::uint32_t { return of(t)->land_soon(bytes_below, out_token, out_piece) ? 1 : 0; },
+    .land_awaited = [](T t, lwmq_tli_extent* out_extent) -> std::uint32_t {
+      return of(t)->land_awaited(out_extent) ? 1 : 0;
+    },
+};
+
+constexpr lwmq_tli_memory_table kMemory = {
+    .create = [](std::uint64_t bytes, W* out_window) { return create_window(bytes, out(out_window)); },
+    .export_to = [](T t, W window) { return of(t)->export_window(of(window)); },
+    .find = [](T t, const std::uint8_t id[16], std::uint32_t timeout_ms,
+               W* out_window) { return of(t)->find_window(id, timeout_ms, out(out_window)); },
+    .info = [](const lwmq_tli_window* window,
+               lwmq_tli_window_info* out_info) { *out_info = of(window)->info(); },
+    .owner_alive = [](const lwmq_tli_window* window) -> std::int32_t {
+      return of(window)->owner_alive() ? 1 : 0;
+    },
+    .keep = [](W window) { of(window)->keep(); },
+    .release = [](W window) { of(window)->release(); },
+};
 
 constexpr lwmq_tli_provider kIpcProvider = {
     .size = sizeof(lwmq_tli_provider),
@@ -34,84 +102,10 @@ constexpr lwmq_tli_provider kIpcProvider = {
     .name = "ipc",
     .claim = [](const char* address) -> std::int32_t { return is_ours(address) ? 1 : 0; },
     .limits = limits,
-    .listen =
-        [](const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out_listener) {
-          return Listener::open(address, options, out(out_listener));
-        },
-    .accept = [](lwmq_tli_listener* listener,
-                 lwmq_tli_transport** out_transport) { return of(listener)->accept(out(out_transport)); },
-    .tend = [](lwmq_tli_listener* listener) { of(listener)->tend(); },
-    .listener_fd = [](lwmq_tli_listener* listener) -> std::int32_t { return of(listener)->fd(); },
-    .listener_close = [](lwmq_tli_listener* listener) { of(listener)->close(); },
-    .connect =
-        [](const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms,
-           lwmq_tli_transport** out_transport) {
-          return connect(address, options, timeout_ms, out(out_transport));
-        },
-    .peer = [](lwmq_tli_transport* transport, lwmq_tli_peer* out_peer) { of(transport)->peer(out_peer); },
-    .state = [](lwmq_tli_transport* transport) { return of(transport)->state(); },
-    .acquire = [](lwmq_tli_transport* transport,
-                  lwmq_tli_buffer* out_buffer) { return of(transport)->acquire(out_buffer); },
-    .show = [](lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, std::uint64_t bytes,
-               std::uint32_t kind) { return of(transport)->show(buffer, bytes, kind); },
-    .show_run =
-        [](lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, const lwmq_bytes* frames,
-           std::uint64_t count, std::uint32_t kind, std::uint64_t* out_bytes) {
-          return of(transport)->show_run(buffer, frames, count, kind, out_bytes);
-        },
-    .ship = [](lwmq_tli_transport* transport,
-               lwmq_tli_buffer* buffer) { return of(transport)->ship(buffer); },
-    .ship_only = [](lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, std::uint64_t bytes,
-                    std::uint32_t kind) { return of(transport)->ship_only(buffer, bytes, kind); },
-    .abandon = [](lwmq_tli_transport* transport, lwmq_tli_buffer* buffer) { of(transport)->abandon(buffer); },
-    .free_buffers = [](lwmq_tli_transport* transport) { return of(transport)->free_buffers(); },
-    .unread_extents = [](lwmq_tli_transport* transport) { return of(transport)->unread_extents(); },
-    .land = [](lwmq_tli_transport* transport,
-               lwmq_tli_extent* out_extent) { return of(transport)->land(out_extent); },
-    .release = [](lwmq_tli_transport* transport,
-                  lwmq_tli_extent* extent) { of(transport)->release(extent->token, 1); },
-    .release_run = [](lwmq_tli_transport* transport, const std::uint64_t token[2],
-                      std::uint32_t count) { of(transport)->release(token, count); },
-    .release_last = [](lwmq_tli_transport* transport, const std::uint64_t token[2],
-                       std::uint32_t count) { of(transport)->release_last(token, count); },
-    .land_run =
-        [](lwmq_tli_transport* transport, std::uint64_t bytes_below, std::uint32_t limit,
-           std::uint64_t out_token[2], lwmq_tli_piece* out_pieces) {
-          return of(transport)->land_run(bytes_below, limit, out_token, out_pieces);
-        },
-    .land_soon = [](lwmq_tli_transport* transport, uint64_t bytes_below, uint64_t out_token[2],
-                    lwmq_tli_piece* out_piece) -> uint32_t {
-      return of(transport)->land_soon(bytes_below, out_token, out_piece) ? 1 : 0;
-    },
-    .land_awaited = [](lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) -> uint32_t {
-      return of(transport)->land_awaited(out_extent) ? 1 : 0;
-    },
-    .wait = [](lwmq_tli_transport* transport, std::uint32_t what,
-               std::uint32_t timeout_ms) { return of(transport)->wait(what, timeout_ms); },
-    .arm = [](lwmq_tli_transport* transport, std::uint32_t what) { return of(transport)->arm(what); },
-    .disarm = [](lwmq_tli_transport* transport) { of(transport)->disarm(); },
-    .transport_fd = [](lwmq_tli_transport* transport) { return of(transport)->fd(); },
-    .close = [](lwmq_tli_transport* transport) { of(transport)->close(); },
-    .keep_lent = [](lwmq_tli_transport* transport,
-                    std::uint32_t buffers) { of(transport)->keep_lent(buffers); },
-    .say_unsent = [](lwmq_tli_transport* transport,
-                     std::uint64_t messages) { of(transport)->say_unsent(messages); },
-    .window_create = [](std::uint64_t bytes,
-                        lwmq_tli_window** out_window) { return create_window(bytes, out(out_window)); },
-    .window_export = [](lwmq_tli_transport* transport,
-                        lwmq_tli_window* window) { return of(transport)->export_window(of(window)); },
-    .window_find =
-        [](lwmq_tli_transport* transport, const std::uint8_t id[16], std::uint32_t timeout_ms,
-           lwmq_tli_window** out_window) {
-          return of(transport)->find_window(id, timeout_ms, out(out_window));
-        },
-    .window_info = [](const lwmq_tli_window* window,
-                      lwmq_tli_window_info* out_info) { *out_info = of(window)->info(); },
-    .window_owner_alive = [](const lwmq_tli_window* window) -> std::int32_t {
-      return of(window)->owner_alive() ? 1 : 0;
-    },
-    .window_keep = [](lwmq_tli_window* window) { of(window)->keep(); },
-    .window_release = [](lwmq_tli_window* window) { of(window)->release(); },
+    .listener = &kListener,
+    .transport = &kTransport,
+    .fast = &kFast,
+    .memory = &kMemory,
     .service = run_service,
     .service_wake = wake_service,
 };

@@ -110,6 +110,15 @@ void Transport::end(std::int32_t state) noexcept {
   end_.compare_exchange_strong(connected, state, std::memory_order_release, std::memory_order_relaxed);
 }
 
+std::int32_t Transport::state(lwmq_tli_figures* out_figures) noexcept {
+  const std::int32_t seen = state();
+  if (out_figures == nullptr) return seen;
+  out_figures->free_buffers = sender_.free_buffers();  // first: it collects
+  out_figures->unread_extents = sender_.unread_extents();
+  out_figures->unsent = sides_.peer_header().unsent.load(std::memory_order_relaxed);  // published by closed
+  return seen;
+}
+
 std::int32_t Transport::look_at_end() noexcept {
   if (os::forked()) return LWMQ_TLI_LOST;
   const std::int32_t known = end_.load(std::memory_order_acquire);
@@ -127,10 +136,9 @@ std::int32_t Transport::look_at_end() noexcept {
 Status Transport::over() noexcept {
   if (os::forked()) return forked_text();
   if (end_.load(std::memory_order_relaxed) == LWMQ_TLI_CLOSED) {
-    return fail(LWMQ_E_CLOSED, "%s: the peer (process %u) has closed", parts_.address.c_str(),
-                parts_.peer.pid);
+    return fail(LWMQ_E_CLOSED, "%s: the peer (%s) has closed", parts_.address.c_str(), parts_.peer.name);
   }
-  return fail(LWMQ_E_PEER_LOST, "%s: the peer (process %u) %s", parts_.address.c_str(), parts_.peer.pid,
+  return fail(LWMQ_E_PEER_LOST, "%s: the peer (%s) %s", parts_.address.c_str(), parts_.peer.name,
               broken_.load(std::memory_order_relaxed) ? "broke the protocol" : "died or vanished");
 }
 
@@ -260,14 +268,15 @@ void Transport::release_last(const std::uint64_t token[2], std::uint32_t count) 
   outstanding_.released_last(count);
 }
 
-void Transport::close() noexcept {
+void Transport::close(std::uint32_t lent, std::uint64_t unsent) noexcept {
   if (os::forked()) return;  // the memory is the parent's; ours is lost with the process
+  sides_.own_header().unsent.store(unsent, std::memory_order_relaxed);  // published by closed
   LWMQ_YIELD("transport.close");
   sides_.own_header().closed.store(1, std::memory_order_release);  // sync: closed
   LWMQ_YIELD("transport.closed");
   waker_.ring();
   LWMQ_YIELD("transport.closed_rung");
-  sender_.erase_rest(state() == LWMQ_TLI_LOST, outstanding_.keeps_lent());
+  sender_.erase_rest(state() == LWMQ_TLI_LOST, lent > 0);
   if (door_ != nullptr || own_poll_) unwatch_death(this);
   if (door_ != nullptr) {
     if (doorbell_.is_there()) door_->leave_doorbell(doorbell_.get());
@@ -280,7 +289,7 @@ void Transport::close() noexcept {
     life_line_.reset();
     shown_.clear();
   }
-  if (outstanding_.close()) delete this;
+  if (outstanding_.close(lent)) delete this;
 }
 
 void Transport::abandon(lwmq_tli_buffer* buffer) noexcept {
@@ -342,6 +351,10 @@ Status Transport::sleep(std::uint32_t what, std::int64_t timeout_ns) noexcept {
 }
 
 std::int32_t Transport::arm(std::uint32_t what) noexcept {
+  if (what == 0) {
+    disarm();
+    return 0;
+  }
   if (os::forked()) return 1;
   receiver_.say_received(what);
   // Whoever looks at the door tells us of a hang-up; everybody else has to see for himself.

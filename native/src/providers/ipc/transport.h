@@ -74,14 +74,9 @@ class Transport {
   Status stand_behind(std::shared_ptr<Door> door);
 
   // The rest is the provider table; see lwmq_tli.h for each contract.
-  void peer(lwmq_tli_peer* out_peer) const noexcept {
-    *out_peer = parts_.peer;
-    out_peer->unsent = sides_.peer_header().unsent.load(std::memory_order_relaxed);
-  }
-  void say_unsent(std::uint64_t messages) const noexcept {
-    sides_.own_header().unsent.store(messages, std::memory_order_relaxed);  // published by closed
-  }
+  void peer(lwmq_tli_peer* out_peer) const noexcept { *out_peer = parts_.peer; }
   std::int32_t state() noexcept { return is_connected() ? LWMQ_TLI_CONNECTED : look_at_end(); }
+  std::int32_t state(lwmq_tli_figures* out_figures) noexcept;
   Status acquire(lwmq_tli_buffer* out_buffer) noexcept;
   Status show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   std::uint64_t show_run(lwmq_tli_buffer* buffer, const lwmq_bytes* frames, std::uint64_t count,
@@ -89,9 +84,6 @@ class Transport {
   Status ship(lwmq_tli_buffer* buffer) noexcept;
   Status ship_only(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   void abandon(lwmq_tli_buffer* buffer) noexcept;
-  void keep_lent(std::uint32_t buffers) noexcept { outstanding_.keep_lent(buffers); }
-  std::uint32_t free_buffers() noexcept { return sender_.free_buffers(); }
-  std::uint64_t unread_extents() const noexcept { return sender_.unread_extents(); }
   Status land(lwmq_tli_extent* out_extent) noexcept;
   void release(const std::uint64_t token[2], std::uint32_t count) noexcept;
   void release_last(const std::uint64_t token[2], std::uint32_t count) noexcept;
@@ -101,9 +93,8 @@ class Transport {
   bool land_awaited(lwmq_tli_extent* out_extent) noexcept;
   Status wait(std::uint32_t what, std::uint32_t timeout_ms) noexcept;
   std::int32_t arm(std::uint32_t what) noexcept;
-  void disarm() noexcept;
   std::int32_t fd() noexcept;
-  void close() noexcept;
+  void close(std::uint32_t lent, std::uint64_t unsent) noexcept;
   Status export_window(Window* window);
   Status find_window(const std::uint8_t id[16], std::uint32_t timeout_ms, Window** out_window);
 
@@ -123,6 +114,7 @@ class Transport {
            os::is_held(*death_) && !hung_up_.load(std::memory_order_acquire);
   }
   std::int32_t look_at_end() noexcept;
+  void disarm() noexcept;
   Status show_looking(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) noexcept;
   Status over() noexcept;
   Status land_no_more() noexcept;

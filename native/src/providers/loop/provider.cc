@@ -122,7 +122,7 @@ lwmq_status accept(lwmq_tli_listener* listener, lwmq_tli_transport** out_transpo
   return LWMQ_OK;
 }
 
-std::int32_t listener_fd(lwmq_tli_listener* listener) { return listener->bell->fd(); }
+std::int32_t listener_descriptor(lwmq_tli_listener* listener) { return listener->bell->fd(); }
 
 // Zeroed pages that are paid for when they are touched. malloc would hand out what an earlier side has left,
 // and clear, and so touch, all of it.
@@ -132,7 +132,7 @@ os::Mapping make_side(std::uint32_t buffers, std::uint64_t buffer_bytes) noexcep
   return data == MAP_FAILED ? os::Mapping() : os::Mapping(data, bytes);
 }
 
-void close(lwmq_tli_transport* transport);
+void close(lwmq_tli_transport* transport, std::uint32_t lent, std::uint64_t unsent);
 
 // The failure that the client has is to be told to the listener, too.
 void tell_refusal(lwmq_tli_listener& listener) {
@@ -195,32 +195,39 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
   return LWMQ_OK;
 }
 
-void listener_close(lwmq_tli_listener* listener) {
+void close_listener(lwmq_tli_listener* listener) {
   {
     const std::lock_guard lock(world().mutex);
     world().listeners.erase(listener->address);
   }
   listener->bell->end();
-  for (auto* transport : listener->pending) close(transport);
+  for (auto* transport : listener->pending) close(transport, 0, 0);
   delete listener;
 }
 
 void peer(lwmq_tli_transport* transport, lwmq_tli_peer* out_peer) {
   const lwmq_identity& self = os::identity();
   std::memcpy(out_peer->instance, self.instance, sizeof self.instance);
+  std::snprintf(out_peer->name, sizeof out_peer->name, "process %u", self.pid);
   out_peer->pid = self.pid;
   out_peer->uid = geteuid();
   out_peer->buffer_bytes = transport->peer_options.buffer_bytes;
   out_peer->buffers = transport->peer_options.buffers_send;
   out_peer->drops = transport->peer_options.drop != nullptr ? 1 : 0;
   out_peer->channel = transport->peer_options.channel;
-  out_peer->unsent = transport->sides.peer_header().unsent.load(std::memory_order_relaxed);
 }
 
-std::int32_t state(lwmq_tli_transport* transport) {
-  return transport->sides.peer_header().closed.load(std::memory_order_acquire) != 0  // sync: closed
-             ? LWMQ_TLI_CLOSED
-             : LWMQ_TLI_CONNECTED;
+bool is_open(const lwmq_tli_transport* transport) noexcept {
+  return transport->sides.peer_header().closed.load(std::memory_order_acquire) == 0;  // sync: closed
+}
+
+std::int32_t state(lwmq_tli_transport* transport, lwmq_tli_figures* out_figures) {
+  const std::int32_t seen = is_open(transport) ? LWMQ_TLI_CONNECTED : LWMQ_TLI_CLOSED;
+  if (out_figures == nullptr) return seen;
+  out_figures->free_buffers = transport->sender.free_buffers();  // first: it collects
+  out_figures->unread_extents = transport->sender.unread_extents();
+  out_figures->unsent = transport->sides.peer_header().unsent.load(std::memory_order_relaxed);
+  return seen;
 }
 
 void end_is_over(lwmq_tli_transport* transport) {
@@ -228,19 +235,12 @@ void end_is_over(lwmq_tli_transport* transport) {
   if (pair->ends_left.fetch_sub(1, std::memory_order_acq_rel) == 1) delete pair;
 }
 
-void say_unsent(lwmq_tli_transport* transport, std::uint64_t messages) {
-  transport->sides.own_header().unsent.store(messages, std::memory_order_relaxed);  // published by closed
-}
-
-void keep_lent(lwmq_tli_transport* transport, std::uint32_t buffers) {
-  transport->outstanding.keep_lent(buffers);
-}
-
-void close(lwmq_tli_transport* transport) {
-  transport->sides.own_header().closed.store(1, std::memory_order_release);  // sync: closed
+void close(lwmq_tli_transport* transport, std::uint32_t lent, std::uint64_t unsent) {
+  transport->sides.own_header().unsent.store(unsent, std::memory_order_relaxed);  // published by closed
+  transport->sides.own_header().closed.store(1, std::memory_order_release);       // sync: closed
   transport->waker.ring();
-  transport->sender.erase_rest(false, transport->outstanding.keeps_lent());
-  if (transport->outstanding.close()) end_is_over(transport);
+  transport->sender.erase_rest(false, lent > 0);
+  if (transport->outstanding.close(lent)) end_is_over(transport);
 }
 
 // ---- Buffers ----------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ Status closed_text() noexcept {
 }
 
 lwmq_status acquire(lwmq_tli_transport* transport, lwmq_tli_buffer* out_buffer) {
-  if (state(transport) != LWMQ_TLI_CONNECTED) return closed_text();
+  if (!is_open(transport)) return closed_text();
   const Status status = transport->sender.acquire(out_buffer);
   transport->wants_room = status == LWMQ_E_FULL;
   return status;
@@ -276,10 +276,6 @@ lwmq_status ship_only(lwmq_tli_transport* transport, lwmq_tli_buffer* buffer, st
   return transport->sender.ship_only(buffer, bytes, kind);
 }
 
-std::uint32_t free_buffers(lwmq_tli_transport* transport) { return transport->sender.free_buffers(); }
-
-std::uint64_t unread_extents(lwmq_tli_transport* transport) { return transport->sender.unread_extents(); }
-
 void note_landed(lwmq_tli_transport* transport, std::uint32_t count) {
   transport->outstanding.landed(count);
   transport->patience.landed(count);
@@ -287,7 +283,7 @@ void note_landed(lwmq_tli_transport* transport, std::uint32_t count) {
 
 lwmq_status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) {
   // The state first: what the peer showed before it closed is then seen by land.
-  const bool open = state(transport) == LWMQ_TLI_CONNECTED;
+  const bool open = is_open(transport);
   const Status status = transport->receiver.land(out_extent);
   if (status == LWMQ_OK) note_landed(transport, 1);
   return status == LWMQ_E_EMPTY && !open ? closed_text() : status;
@@ -317,8 +313,7 @@ std::uint32_t land_run(lwmq_tli_transport* transport, std::uint64_t bytes_below,
 
 bool is_ready(lwmq_tli_transport* transport, std::uint32_t what) noexcept {
   return ((what & LWMQ_TLI_WAIT_EXTENT) != 0 && transport->receiver.has_extent()) ||
-         ((what & LWMQ_TLI_WAIT_ROOM) != 0 && transport->sender.has_room()) ||
-         state(transport) != LWMQ_TLI_CONNECTED;
+         ((what & LWMQ_TLI_WAIT_ROOM) != 0 && transport->sender.has_room()) || !is_open(transport);
 }
 
 // Looks as long as a wait does before it sleeps. True: land may find one.
@@ -385,7 +380,19 @@ std::int32_t has_news(lwmq_tli_transport* transport, std::uint32_t what) noexcep
   return has_room || is_ready(transport, what & LWMQ_TLI_WAIT_EXTENT) ? 1 : 0;
 }
 
+void disarm(lwmq_tli_transport* transport) noexcept {
+  transport->announced.forget();
+  auto& header = transport->sides.own_header();
+  lane::clear_waiting(header.waiting_extent);
+  lane::clear_waiting(header.waiting_room);
+  drain_own(transport);
+}
+
 std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
+  if (what == 0) {
+    disarm(transport);
+    return 0;
+  }
   transport->receiver.say_received(what);
   const bool has_own_event = transport->pair->event[transport->end].load(std::memory_order_relaxed) >= 0;
   if (!has_own_event && transport->announced.stands(transport->sides, what)) return has_news(transport, what);
@@ -397,15 +404,7 @@ std::int32_t arm(lwmq_tli_transport* transport, std::uint32_t what) {
   return has_news(transport, what);
 }
 
-void disarm(lwmq_tli_transport* transport) {
-  transport->announced.forget();
-  auto& header = transport->sides.own_header();
-  lane::clear_waiting(header.waiting_extent);
-  lane::clear_waiting(header.waiting_room);
-  drain_own(transport);
-}
-
-std::int32_t transport_fd(lwmq_tli_transport* transport) {
+std::int32_t descriptor(lwmq_tli_transport* transport) {
   const std::lock_guard lock(transport->pair->mutex);
   auto& event = transport->pair->event[transport->end];
   if (event.load(std::memory_order_relaxed) < 0) {
@@ -524,49 +523,60 @@ void Bell::end() noexcept {
 
 namespace {
 
+constexpr lwmq_tli_listener_table kListener = {
+    .listen = listen,
+    .accept = accept,
+    .tend = nullptr,  // who gives up has left nothing
+    .descriptor = listener_descriptor,
+    .close = close_listener,
+};
+
+constexpr lwmq_tli_transport_table kTransport = {
+    .connect = connect,
+    .peer = peer,
+    .state = state,
+    .acquire = acquire,
+    .show = show,
+    .ship = ship,
+    .abandon = abandon,
+    .land = land,
+    .release = release,
+    .wait = wait,
+    .arm = arm,
+    .descriptor = descriptor,
+    .close = close,
+};
+
+constexpr lwmq_tli_fast_table kFast = {
+    .show_run = show_run,
+    .ship_only = ship_only,
+    .release_run = release_run,
+    .release_last = release_last,
+    .land_run = land_run,
+    .land_soon = land_soon,
+    .land_awaited = land_awaited,
+};
+
+constexpr lwmq_tli_memory_table kMemory = {
+    .create = window_create,
+    .export_to = window_export,
+    .find = window_find,
+    .info = window_info,
+    .owner_alive = window_owner_alive,
+    .keep = window_keep,
+    .release = window_release,
+};
+
 constexpr lwmq_tli_provider kLoopProvider = {
     .size = sizeof(lwmq_tli_provider),
     .version = LWMQ_TLI_VERSION,
     .name = "loop",
     .claim = claim,
     .limits = limits,
-    .listen = listen,
-    .accept = accept,
-    .tend = nullptr,  // who gives up has left nothing
-    .listener_fd = listener_fd,
-    .listener_close = listener_close,
-    .connect = connect,
-    .peer = peer,
-    .state = state,
-    .acquire = acquire,
-    .show = show,
-    .show_run = show_run,
-    .ship = ship,
-    .ship_only = ship_only,
-    .abandon = abandon,
-    .free_buffers = free_buffers,
-    .unread_extents = unread_extents,
-    .land = land,
-    .release = release,
-    .release_run = release_run,
-    .release_last = release_last,
-    .land_run = land_run,
-    .land_soon = land_soon,
-    .land_awaited = land_awaited,
-    .wait = wait,
-    .arm = arm,
-    .disarm = disarm,
-    .transport_fd = transport_fd,
-    .close = close,
-    .keep_lent = keep_lent,
-    .say_unsent = say_unsent,
-    .window_create = window_create,
-    .window_export = window_export,
-    .window_find = window_find,
-    .window_info = window_info,
-    .window_owner_alive = window_owner_alive,
-    .window_keep = window_keep,
-    .window_release = window_release,
+    .listener = &kListener,
+    .transport = &kTransport,
+    .fast = &kFast,
+    .memory = &kMemory,
     .service = nullptr,
     .service_wake = nullptr,
 };

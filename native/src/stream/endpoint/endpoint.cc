@@ -27,11 +27,11 @@ constexpr std::int64_t kLookSoonNs = 5'000'000;
 
 Status Endpoint::start(const lwmq_tli_provider* provider, const std::string& address,
                        std::shared_ptr<Endpoint>* out_endpoint) {
-  if (provider->window_create == nullptr) {
+  if (provider->memory == nullptr) {
     return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not",
                 address.c_str(), provider->name);
   }
-  Status status = service::start_services();
+  Status status = service::start_service(*provider);
   if (status != LWMQ_OK) return status;
   lwmq_tli_listener* listener = nullptr;
   status = tli::listen(*provider, address.c_str(), control_options(), &listener);
@@ -39,7 +39,7 @@ Status Endpoint::start(const lwmq_tli_provider* provider, const std::string& add
   std::shared_ptr<Endpoint> endpoint(new Endpoint(provider, address, listener));
   auto& thread = service::ServiceThread::streaming();
   status = thread.add(endpoint.get());
-  if (status == LWMQ_OK) status = thread.watch(endpoint.get(), provider->listener_fd(listener));
+  if (status == LWMQ_OK) status = thread.watch(endpoint.get(), provider->listener->descriptor(listener));
   if (status == LWMQ_OK) *out_endpoint = std::move(endpoint);
   return status;
 }
@@ -53,12 +53,12 @@ Endpoint::~Endpoint() {
   failure.keep(LWMQ_E_CLOSED);
   if (!forked) {
     auto& thread = service::ServiceThread::streaming();
-    thread.unwatch(provider_->listener_fd(listener_));
+    thread.unwatch(provider_->listener->descriptor(listener_));
     thread.remove(this);
   }
   newcomers_.clear();
   streams_.clear();
-  if (!forked) provider_->listener_close(listener_);
+  if (!forked) provider_->listener->close(listener_);
   failure.tell();
 }
 
@@ -105,7 +105,7 @@ void Endpoint::look_at_all(std::int64_t now_ns) {
 
 void Endpoint::accept() {
   lwmq_tli_transport* transport = nullptr;
-  while (provider_->accept(listener_, &transport) == LWMQ_OK) {
+  while (provider_->listener->accept(listener_, &transport) == LWMQ_OK) {
     newcomers_.push_back({std::make_unique<Client>(provider_, transport)});
     newcomers_idle_rounds_ = 0;
   }

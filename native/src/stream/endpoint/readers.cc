@@ -8,7 +8,6 @@
 #include "base/yield_point.h"
 #include "os/clock.h"
 #include "os/identity.h"
-#include "os/process_name.h"
 
 namespace lwmq::stream {
 namespace {
@@ -57,7 +56,7 @@ Status Readers::open(Client& c, const std::string& bytes) {
                   "the stream is of another generation than the offsets: its endpoint was started anew, "
                   "and what the old one held is gone");
   }
-  c.process = os::process_name(c.peer.pid);
+  c.process = name_of(c.peer);
   session->name = names_.emplace(options.name, static_cast<std::uint32_t>(names_.size())).first->second;
   // A reader that takes part in a planned read may come when the others have read everything. It hears of the
   // end all the same.

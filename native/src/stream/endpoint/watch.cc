@@ -7,7 +7,6 @@
 
 #include "base/yield_point.h"
 #include "os/clock.h"
-#include "os/process_name.h"
 
 namespace lwmq::stream {
 namespace {
@@ -155,8 +154,7 @@ void Watch::expel(Client& c, Client& writer, std::int64_t silent_ns) {
   letter.text =
       id_.address + ": this reader (" + reader.options.name + ") was expelled at " + utc_now() +
       ": it had taken nothing for " + std::to_string(silent_ns / 1'000'000) + " ms while " +
-      os::process_name(writer.peer.pid) +
-      " waited to write (expel_after=" + std::to_string(writer.pool->expel_after_ms) +
+      name_of(writer.peer) + " waited to write (expel_after=" + std::to_string(writer.pool->expel_after_ms) +
       "ms). Batches that it had not consumed " +
       (reader.handed.empty() ? std::string()
                              : "(from " + std::to_string(reader.handed.front().second) + " of partition " +

@@ -5,7 +5,6 @@
 
 #include "base/yield_point.h"
 #include "os/identity.h"
-#include "os/process_name.h"
 
 namespace lwmq::stream {
 
@@ -49,7 +48,7 @@ Status Writers::open(Client& c, const std::string& bytes) {
   c.pool->stall_ms = letter.stall_ms == 0 || letter.stall_ms == LWMQ_FOREVER ? kStallMs : letter.stall_ms;
   c.pool->expel_after_ms = letter.expel_after_ms;
   c.pool->waits_since_ns = 0;
-  c.process = os::process_name(c.peer.pid);
+  c.process = name_of(c.peer);
   c.writer = std::make_unique<WriterSession>();
   c.writer->job = letter.job;
   c.writer->task = letter.task;
@@ -70,7 +69,7 @@ Status Writers::open_job(Client& c, const std::string& bytes) {
   if (declare(letter) != LWMQ_OK) return refuse(c, id_, LWMQ_E_INVALID, last_error());
   if (jobs_.find(letter.job))
     return refuse(c, id_, LWMQ_E_INVALID, "job " + letter.job + " was opened here before");
-  c.process = os::process_name(c.peer.pid);
+  c.process = name_of(c.peer);
   c.job = jobs_.open(letter.job, 0);
   return c.link.send_letter(wire::StreamKind::kOpened, opened(id_, clients_, log_));
 }
