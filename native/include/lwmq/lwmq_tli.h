@@ -16,7 +16,7 @@
  *
  * One direction of a transport, and its verbs:
  *
- *     sender     acquire ─▶ write at buffer.next ─▶ show ─▶ (write ─▶ show ...) ─▶ ship
+ *     sender     acquire ─▶ write at buffer.next ─▶ show ─▶ (write ─▶ show ... ─▶ flush) ─▶ ship
  *     receiver   land ─▶ read the extent ─▶ release
  *
  *   A *buffer* is a piece of the sender's memory with room for `buffer_bytes`. An *extent* is what one show makes
@@ -25,7 +25,8 @@
  *   thread. A buffer is free again when it was shipped, landed to its end (the next land notices that), and all its
  *   extents were released.
  *
- * Threads: on a transport, one thread at a time sends (acquire, show, ship, abandon, state with figures, wait for room)
+ * Threads: on a transport, one thread at a time sends (acquire, show, flush, ship, abandon, state with figures, wait for
+ *   room)
  *   and one receives (land, arm, wait for extents). The two may be different threads, and their waits may overlap.
  *   release, peer, descriptor, state without figures, and the calls for windows: any thread. release, and abandon of
  *   buffers that stay lent, are allowed even after close. listen, and the calls on one listener: one thread at a time.
@@ -198,7 +199,11 @@ typedef struct lwmq_tli_transport_table {
   /* Makes the `bytes` bytes at buffer->next visible as one extent of `kind`. LWMQ_E_TOO_BIG: more than its room. Never
      waits. */
   lwmq_status (*show)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer, uint64_t bytes, uint32_t kind);
-  /* Takes the buffer, also on failure: nothing more will be shown in it, and perhaps nothing was. Never waits. */
+  /* That is all for now: what was shown goes out. A provider that pays for each time that it sends may keep shown
+     extents back until then. Never waits. NULL: show keeps nothing back. */
+  void (*flush)(lwmq_tli_transport *transport);
+  /* Takes the buffer, also on failure: nothing more will be shown in it, and perhaps nothing was. Flushes. Never
+     waits. */
   lwmq_status (*ship)(lwmq_tli_transport *transport, lwmq_tli_buffer *buffer);
   /* Takes a buffer in which nothing was shown. A buffer that is neither shipped nor abandoned goes with close, except
      as said there. */

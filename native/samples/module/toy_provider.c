@@ -549,6 +549,7 @@ static const lwmq_tli_transport_table transport_table = {
     .state = state,
     .acquire = acquire,
     .show = show,
+    .flush = NULL,
     .ship = ship,
     .abandon = abandon,
     .land = land,

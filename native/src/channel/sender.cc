@@ -15,6 +15,7 @@ constexpr std::uint64_t kMessageCost = 16;
 void Sender::attach(const lwmq_tli_provider* provider, lwmq_tli_transport* transport, bool passes) noexcept {
   tli_ = provider->transport;
   fast_ = &tli::fast_of(*provider);
+  flush_ = tli_->flush;
   passes_ = passes;
   transport_ = transport;
   messages_before_ = messages();
@@ -51,6 +52,7 @@ std::uint64_t Sender::put_run(const lwmq_bytes* frames, std::uint64_t count) noe
       transport_, &buffer_, frames, count, static_cast<std::uint32_t>(wire::ExtentKind::kOneFrame), &bytes);
   add(messages_, shown);
   add(bytes_, bytes);
+  flush(Sent::kAll);
   return shown;
 }
 
@@ -58,7 +60,7 @@ Sent Sender::put(Message* message) noexcept {
   const codec::Encoding encoding = codec::measure(*message);
   const Sent room = make_room(passes_ ? sizeof message : encoding.bytes);
   if (room != Sent::kAll) return room;
-  return passes_ ? pass(message) : write(*message, encoding);
+  return flush(passes_ ? pass(message) : write(*message, encoding));
 }
 
 // After make_room.
@@ -79,6 +81,11 @@ Sent Sender::pass(Message* message) noexcept {
 Sent Sender::pump(scheduler::Scheduler& scheduler, std::uint64_t bytes_max,
                   Completions& completions) noexcept {
   if (transport_ == nullptr) return Sent::kNoPeer;
+  return flush(pump_some(scheduler, bytes_max, completions));
+}
+
+Sent Sender::pump_some(scheduler::Scheduler& scheduler, std::uint64_t bytes_max,
+                       Completions& completions) noexcept {
   const std::uint64_t end = bytes() + bytes_max;
   const std::uint64_t last = messages() + bytes_max / kMessageCost;
   codec::Encoding encoding;

@@ -43,7 +43,7 @@ class Sender {
     if (const Sent room = make_room(bytes); room != Sent::kAll) [[unlikely]]
       return room;
     copy_bytes(buffer_.next, data, bytes);
-    return show(bytes, wire::ExtentKind::kOneFrame, bytes);
+    return flush(show(bytes, wire::ExtentKind::kOneFrame, bytes));
   }
   // Up to `count` of them: how many are out. 0: put says why.
   std::uint64_t put_run(const lwmq_bytes* frames, std::uint64_t count) noexcept;
@@ -92,6 +92,12 @@ class Sender {
       return Sent::kAll;
     return open_buffer();
   }
+  // Behind the last of what is shown for now; passes on how that went.
+  Sent flush(Sent sent) noexcept {
+    if (flush_ != nullptr) [[unlikely]]
+      flush_(transport_);
+    return sent;
+  }
   void leave_buffer() noexcept {
     open_.store(false, std::memory_order_relaxed);
     buffer_.room = 0;
@@ -110,9 +116,11 @@ class Sender {
   }
   Sent write(const Message& message, const codec::Encoding& encoding) noexcept;
   Sent pass(Message* message) noexcept;
+  Sent pump_some(scheduler::Scheduler& scheduler, std::uint64_t bytes_max, Completions& completions) noexcept;
 
   const lwmq_tli_transport_table* tli_ = nullptr;
   const lwmq_tli_fast_table* fast_ = nullptr;
+  decltype(lwmq_tli_transport_table::flush) flush_ = nullptr;  // null: there is nothing to flush
   lwmq_tli_transport* transport_ = nullptr;
   bool passes_ = false;
   std::uint64_t messages_before_ = 0;  // what messages_ was when the peer was attached

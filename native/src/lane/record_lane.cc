@@ -11,8 +11,8 @@
 namespace lwmq::lane {
 namespace {
 
-constexpr std::uint64_t kFirstWord = 56;  // so that the first extent lies on a cache line
-constexpr std::uint64_t kWordBytes = 8;
+constexpr std::uint64_t kFirstWord = SideLayout::kFirstWord;
+constexpr std::uint64_t kWordBytes = SideLayout::kWordBytes;
 constexpr std::uint64_t kLargeExtent = 1024;  // behind one, the next extent gets a line of its own
 constexpr std::uint32_t kKindEnd = 255;
 // Of a run: each word is found by the length in the one before, which is a cache miss each; whoever reads the
@@ -111,7 +111,7 @@ void Waker::init(const Sides& sides) noexcept {
   doorbell.fetch_add(1, std::memory_order_release);  // sync: doorbell
   LWMQ_YIELD("waker.rung");
   if ((ticket & kAtDescriptor) != 0) {
-    if (sides_.poke != nullptr && !sides_.poke(sides_.poke_context))
+    if (sides_.poke != nullptr && !sides_.poke(sides_.context))
       answered.store(0, std::memory_order_relaxed);  // the next look at this ticket tries again
   } else {
     os::futex_wake_all(doorbell);
@@ -126,7 +126,7 @@ void Waker::wake() noexcept {
 
 void Waker::ring() noexcept {
   wake();
-  if (sides_.poke != nullptr) sides_.poke(sides_.poke_context);
+  if (sides_.poke != nullptr) sides_.poke(sides_.context);
 }
 
 void announce_waiting(std::atomic<std::uint32_t>& waiting, bool at_descriptor) noexcept {
@@ -325,6 +325,12 @@ void LaneSender::abandon(lwmq_tli_buffer* buffer) noexcept {
   free_.put(index);
   buffer->room = 0;
 }
+
+LaneSender::Place LaneSender::place_of(const lwmq_tli_buffer& buffer) noexcept {
+  return {index_in(buffer.token[0]), static_cast<std::uint32_t>(lap_of(buffer.token[0])), buffer.token[1]};
+}
+
+std::uint32_t LaneSender::buffer_in(std::uint64_t order) noexcept { return index_of(order); }
 
 bool LaneSender::collect() noexcept {
   const auto* released =
@@ -613,6 +619,7 @@ void LaneReceiver::give_back(std::uint32_t index, std::uint32_t lap) noexcept {
   auto* released = reinterpret_cast<std::atomic<std::uint32_t>*>(sides_.own + SideLayout::kReleasedOffset);
   LWMQ_YIELD("lane.release");
   released[index].store(lap, std::memory_order_release);  // sync: buffer-free
+  if (sides_.freed != nullptr) return sides_.freed(sides_.context, index);
   waker_->buffer_freed();
 }
 

@@ -89,6 +89,8 @@ struct SideLayout {
 
   static constexpr std::uint64_t kReleasedOffset = 512;
   static constexpr std::uint64_t kOrderOffset = 16640;
+  static constexpr std::uint64_t kFirstWord = 56;  // in a buffer: its first extent lies on a cache line
+  static constexpr std::uint64_t kWordBytes = 8;
 
   // `buffers` at most kBuffersMax, `buffer_bytes` at most kBufferBytesMax: the caller has checked.
   static SideLayout of(std::uint32_t buffers, std::uint64_t buffer_bytes) noexcept;
@@ -96,14 +98,17 @@ struct SideLayout {
 
 // Pokes a peer whose thread waits at a pollable descriptor and not at a futex. False: that cannot be now.
 using Poke = bool (*)(void* context);
+// Of a mirror (mirror.h): the peer's buffer `index` was given back, and the peer has to be told.
+using Freed = void (*)(void* context, std::uint32_t index);
 
 // What both ends of a lane know of the two sides.
 struct Sides {
   std::uint8_t* own = nullptr;         // we write
   const std::uint8_t* peer = nullptr;  // we read
   Poke poke = nullptr;                 // wakes the peer at its descriptor; may be null
-  void* poke_context = nullptr;
-  bool peer_has_membarrier = true;  // false: its kernel refuses; our fast side pays the fence
+  Freed freed = nullptr;               // null where both ends share the sides
+  void* context = nullptr;             // of both
+  bool peer_has_membarrier = true;     // false: its kernel refuses; our fast side pays the fence
 
   [[nodiscard]] SideHeader& own_header() const noexcept { return own_header_of(own); }
   [[nodiscard]] const SideHeader& peer_header() const noexcept {
@@ -170,6 +175,17 @@ class LaneSender {
   // True when acquire would lend one. Cheap: looks at the oldest first.
   bool has_room() noexcept { return free_.has_any() || collect(); }
   [[nodiscard]] std::uint64_t unread_extents() const noexcept;
+
+  // For a mirror: where the next word of a lent buffer goes, and how many order entries were ever stored.
+  struct Place {
+    std::uint32_t index;
+    std::uint32_t lap;
+    std::uint64_t position;
+  };
+  static Place place_of(const lwmq_tli_buffer& buffer) noexcept;
+  // Of the buffer that an order entry opens.
+  static std::uint32_t buffer_in(std::uint64_t order) noexcept;
+  [[nodiscard]] std::uint64_t orders() const noexcept { return next_order_; }
 
   // From here on buffers are zeroed when they come back: as far as they were filled, or whole where the
   // application writes into them itself.

@@ -73,7 +73,10 @@ Status Link::try_send(wire::StreamKind kind, const void* data, std::uint64_t byt
       provider_->transport->show(transport_, &open_, bytes, static_cast<std::uint32_t>(kind));
   if (status != LWMQ_OK) return status;
   shown_in_open_ += bytes + kWordBytes;  // messages without bytes fill a buffer, too
-  if (shown_in_open_ < kShipAfterBytes) return LWMQ_OK;
+  if (shown_in_open_ < kShipAfterBytes) {
+    if (provider_->transport->flush != nullptr) provider_->transport->flush(transport_);
+    return LWMQ_OK;
+  }
   has_open_ = false;
   return provider_->transport->ship(transport_, &open_);
 }

@@ -16,6 +16,8 @@ struct Subject {
   std::string (*fresh_address)();
   // One that the provider claims and must refuse.
   const char* malformed;
+  // What one end has sent, the other does not have at once: what must be so over memory need not be here.
+  bool is_late = false;
 };
 
 inline void PrintTo(const Subject& subject, std::ostream* out) { *out << subject.name; }
@@ -36,6 +38,8 @@ inline const Subject kTraceIpc{"trace_ipc",
                                "trace=/dev/null+ipc://"};
 inline const Subject kStubDatagram{"stub_datagram", [] { return "stub://" + fresh_name(); }, "stub://"};
 inline const Subject kHidden{"hidden", [] { return "hidden://" + fresh_name(); }, "hidden://"};
+inline const Subject kFar{"far", [] { return "far://" + fresh_name(); }, "far://"};
+inline const Subject kFarLate{"far_late", [] { return "far://" + fresh_name() + "@1"; }, "far://late@", true};
 inline const Subject kToy{"toy", [] { return "toy://" + fresh_name(); }, "toy://"};  // native/samples/module
 
 }  // namespace lwmq::conformance
@@ -59,4 +63,8 @@ inline const Subject kToy{"toy", [] { return "toy://" + fresh_name(); }, "toy://
   INSTANTIATE_TEST_SUITE_P(TraceLoop, Suite, testing::Values(lwmq::conformance::kTraceLoop), \
                            lwmq::conformance::name_of);                                      \
   INSTANTIATE_TEST_SUITE_P(Hidden, Suite, testing::Values(lwmq::conformance::kHidden),       \
+                           lwmq::conformance::name_of);                                      \
+  INSTANTIATE_TEST_SUITE_P(Far, Suite, testing::Values(lwmq::conformance::kFar),             \
+                           lwmq::conformance::name_of);                                      \
+  INSTANTIATE_TEST_SUITE_P(FarLate, Suite, testing::Values(lwmq::conformance::kFarLate),     \
                            lwmq::conformance::name_of)

@@ -418,6 +418,7 @@ const lwmq_tli_transport_table kTransport = {
     .state = state,
     .acquire = acquire,
     .show = show,
+    .flush = nullptr,
     .ship = ship,
     .abandon = abandon,
     .land = land,

@@ -115,6 +115,10 @@ struct Pair {
     *transport = nullptr;
   }
 
+  void flush(lwmq_tli_transport* transport) const {
+    if (tli.flush != nullptr) tli.flush(transport);
+  }
+
   // The next extent, waited for.
   Status land(lwmq_tli_transport* transport, lwmq_tli_extent* out_extent) const {
     for (int i = 0; i < 600; ++i) {

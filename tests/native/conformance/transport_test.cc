@@ -118,7 +118,10 @@ TEST_P(Transport, SaysWhoThePeerIs) {
   const Pair pair(address_, 3, 512);
   lwmq_tli_peer peer{};
   pair.tli.peer(pair.client, &peer);
-  EXPECT_EQ(peer.pid, static_cast<std::uint32_t>(getpid()));
+  if (peer.pid != 0) {
+    EXPECT_EQ(peer.pid, static_cast<std::uint32_t>(getpid()));
+  }
+  EXPECT_STRNE(peer.name, "");
   EXPECT_EQ(peer.buffers, 3u);
   EXPECT_EQ(peer.buffer_bytes, 512u);
 }
@@ -184,6 +187,7 @@ TEST_P(Transport, BringsExtentsWholeAndInOrderWithTheirKinds) {
   for (std::uint32_t i = 0; i < 4; ++i) {
     std::memcpy(buffer.next, texts[i].data(), texts[i].size());
     ASSERT_EQ(pair.tli.show(pair.client, &buffer, texts[i].size(), i * 21), LWMQ_OK);
+    pair.flush(pair.client);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.next) % 8, 0u);
     lwmq_tli_extent extent{};
     ASSERT_EQ(pair.land(pair.served, &extent), LWMQ_OK);
@@ -457,7 +461,8 @@ TEST_P(Transport, SaysAtTheArmingThatThereIsRoomAgain) {
     for (int i = 0; i < 2; ++i) ASSERT_EQ(pair.land_text(pair.served), "full");
     lwmq_tli_extent none{};
     ASSERT_EQ(pair.tli.land(pair.served, &none), LWMQ_E_EMPTY) << "also the end of the last buffer lands";
-    EXPECT_EQ(pair.tli.arm(pair.client, LWMQ_TLI_WAIT_ROOM), 1) << "nobody would ring any more";
+    EXPECT_TRUE(eventually([&] { return pair.tli.arm(pair.client, LWMQ_TLI_WAIT_ROOM) == 1; }))
+        << "nobody would ring any more";
     pair.tli.arm(pair.client, 0);
   }
 }

@@ -28,7 +28,7 @@ Status Transport::create(TransportParts parts, Transport** out_transport) {
   sides.peer = our.peer_side.data();
   sides.peer_has_membarrier = (our.process->page().flags & kPageHasMembarrier) != 0;
   sides.poke = [](void* self) { return static_cast<Transport*>(self)->ring_peer(); };
-  sides.poke_context = transport;
+  sides.context = transport;
   transport->waker_.init(sides);
   if (!transport->sender_.init(sides, &transport->waker_, our.options.buffers_send,
                                our.options.buffer_bytes) ||

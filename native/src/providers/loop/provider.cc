@@ -176,7 +176,7 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
     end->end = i;
     (i == 0 ? end->peer_bell : end->own_bell) = listener->bell;
     end->sides.poke = poke_other_end;
-    end->sides.poke_context = end;
+    end->sides.context = end;
     end->waker.init(end->sides);
     if (!end->sender.init(end->sides, &end->waker, of[i]->buffers_send, of[i]->buffer_bytes) ||
         !end->receiver.init(end->sides, &end->waker, of[1 - i]->buffers_send, of[1 - i]->buffer_bytes)) {
@@ -537,6 +537,7 @@ constexpr lwmq_tli_transport_table kTransport = {
     .state = state,
     .acquire = acquire,
     .show = show,
+    .flush = nullptr,
     .ship = ship,
     .abandon = abandon,
     .land = land,

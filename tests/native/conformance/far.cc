@@ -1,0 +1,394 @@
+// far://name and far://name@ms - a provider that shares no page with its peer, for the conformance suite.
+//
+// It stands for networks: everything goes through a socket, arrives late (by `ms` milliseconds, and some
+// more) and in pieces, the peer is somebody on another host, and a connection takes three steps: the socket,
+// hello and hello, met. Its two ends may be of different processes.
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/limits.h"
+#include "conformance/far_transport.h"
+#include "conformance/far_wire.h"
+#include "os/clock.h"
+#include "os/deadline.h"
+#include "os/identity.h"
+#include "os/unix_socket.h"
+#include "tli/purpose.h"
+
+using lwmq::Status;
+using namespace lwmq::far;
+
+namespace {
+
+constexpr std::string_view kScheme = "far://";
+constexpr std::uint64_t kBufferBytesMax = 64 * lwmq::kMiB;
+constexpr std::uint32_t kBuffersMax = lwmq::kBuffersMax;
+constexpr std::uint32_t kDelayMax = 1000;
+constexpr std::int64_t kHandshakeNs = 5'000 * lwmq::os::kMillisecond;  // for a client to say its next word
+
+struct Address {
+  std::string text;
+  std::string name;
+  std::uint32_t delay_ms = 0;
+};
+
+Status parse(const char* text, Address* out_address) {
+  out_address->text = text;
+  std::string_view rest = std::string_view(text).substr(kScheme.size());
+  if (const std::size_t at = rest.find('@'); at != std::string_view::npos) {
+    const std::string_view digits = rest.substr(at + 1);
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), out_address->delay_ms);
+    if (error != std::errc{} || end != digits.data() + digits.size() || out_address->delay_ms > kDelayMax)
+      return lwmq::fail(LWMQ_E_ADDRESS, "%s: behind @ stand up to %u milliseconds", text, kDelayMax);
+    rest = rest.substr(0, at);
+  }
+  if (rest.empty() || rest.size() > kNameBytesMax)
+    return lwmq::fail(LWMQ_E_ADDRESS, "%s: a name of 1 to %zu bytes stands behind far://", text,
+                      kNameBytesMax);
+  out_address->name = rest;
+  return LWMQ_OK;
+}
+
+Status check_options(const Address& address, const lwmq_tli_options& options) {
+  if (options.buffer_bytes >= lwmq::kBufferBytesMin && options.buffer_bytes <= kBufferBytesMax &&
+      options.buffers_send > 0 && options.buffers_send <= kBuffersMax)
+    return LWMQ_OK;
+  return lwmq::fail(LWMQ_E_INVALID, "%s: %u buffers of %llu bytes; up to %u of %llu are possible",
+                    address.text.c_str(), options.buffers_send,
+                    static_cast<unsigned long long>(options.buffer_bytes), kBuffersMax,
+                    static_cast<unsigned long long>(kBufferBytesMax));
+}
+
+// ---- The handshake --------------------------------------------------------------------------------------
+
+Hello hello_of(const lwmq_tli_options& options) {
+  Hello hello{};
+  hello.magic = kMagic;
+  hello.version = lwmq::kProtocolVersion;
+  hello.purpose = options.purpose;
+  hello.buffers = options.buffers_send;
+  hello.buffer_bytes = options.buffer_bytes;
+  hello.channel = options.channel;
+  std::memcpy(hello.instance, lwmq::os::identity().instance, sizeof hello.instance);
+  return hello;
+}
+
+Status check_hello(const Hello& hello, const Address& address, const lwmq_tli_options& options,
+                   bool from_listener) {
+  const char* text = address.text.c_str();
+  if (hello.magic != kMagic)
+    return lwmq::fail(LWMQ_E_CORRUPT, "%s: a hello that begins with %#x", text, hello.magic);
+  if (hello.version != lwmq::kProtocolVersion) {
+    return lwmq::fail(LWMQ_E_VERSION, "%s: the peer speaks version %u of the protocol, we %u", text,
+                      hello.version, lwmq::kProtocolVersion);
+  }
+  if (from_listener && hello.refusal != LWMQ_OK) {
+    std::string why(hello.why, sizeof hello.why);
+    return lwmq::fail(lwmq::told_failure(hello.refusal), "%s: the listener refused: %s", text, why.c_str());
+  }
+  if (hello.buffers == 0 || hello.buffers > kBuffersMax || hello.buffer_bytes < lwmq::kBufferBytesMin ||
+      hello.buffer_bytes > kBufferBytesMax) {
+    return lwmq::fail(LWMQ_E_CORRUPT, "%s: the peer has %u buffers of %llu bytes", text, hello.buffers,
+                      static_cast<unsigned long long>(hello.buffer_bytes));
+  }
+  if (hello.buffers + options.buffers_send > kBuffersMax) {
+    return lwmq::fail(LWMQ_E_INVALID, "%s: %u buffers of the peer and %u of ours; a transport has at most %u",
+                      text, hello.buffers, options.buffers_send, kBuffersMax);
+  }
+  if (options.buffers_receive != 0 && hello.buffers > options.buffers_receive) {
+    return lwmq::fail(LWMQ_E_INVALID, "%s: the peer sends with %u buffers, this side is ready for %u", text,
+                      hello.buffers, options.buffers_receive);
+  }
+  return from_listener ? lwmq::tli::check_purposes(text, options.purpose, hello.purpose)
+                       : lwmq::tli::check_purposes(text, hello.purpose, options.purpose);
+}
+
+Parts parts_of(const Address& address, const lwmq_tli_options& options, const Hello& hello,
+               lwmq::os::UniqueFd socket, Door door) {
+  Parts parts{address.text, options, {}, std::move(socket), address.delay_ms, std::move(door)};
+  std::memcpy(parts.peer.instance, hello.instance, sizeof parts.peer.instance);
+  std::snprintf(parts.peer.name, sizeof parts.peer.name, "someone far away");
+  parts.peer.buffer_bytes = hello.buffer_bytes;
+  parts.peer.buffers = hello.buffers;
+  parts.peer.channel = hello.channel;
+  return parts;
+}
+
+// What has come of a message of `bytes` bytes, and is whole with the last of them.
+class Incoming {
+ public:
+  // LWMQ_OK: it is whole. LWMQ_E_EMPTY: not yet. LWMQ_E_PEER_LOST.
+  Status read(int socket, void* message, std::size_t bytes) {
+    while (have_ < bytes) {
+      const ssize_t got = ::recv(socket, static_cast<char*>(message) + have_, bytes - have_, MSG_DONTWAIT);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EAGAIN) return LWMQ_E_EMPTY;
+      if (got <= 0) return LWMQ_E_PEER_LOST;
+      have_ += static_cast<std::size_t>(got);
+    }
+    have_ = 0;
+    return LWMQ_OK;
+  }
+
+ private:
+  std::size_t have_ = 0;
+};
+
+// Small, and the first that goes out: the socket has room for it.
+Status send_all(int socket, const void* message, std::size_t bytes) {
+  const ssize_t sent = ::send(socket, message, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+  return sent == static_cast<ssize_t>(bytes) ? LWMQ_OK : LWMQ_E_PEER_LOST;
+}
+
+// A client on its way in.
+struct Coming {
+  lwmq::os::UniqueFd socket;
+  std::int64_t deadline;
+  Incoming incoming;
+  Hello hello{};
+  bool is_answered = false;
+};
+
+}  // namespace
+
+// ---- The listener ---------------------------------------------------------------------------------------
+
+struct lwmq_tli_listener {
+  Address address;
+  lwmq_tli_options options;
+  lwmq::os::UniqueFd socket;
+  Door door;
+  std::deque<Coming> coming;
+
+  void watch(int fd) const {
+    epoll_event event{EPOLLIN, {}};
+    epoll_ctl(door->get(), EPOLL_CTL_ADD, fd, &event);
+  }
+  void let_in() {
+    for (;;) {
+      lwmq::os::UniqueFd client(accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!client) return;
+      watch(client.get());
+      coming.push_back({std::move(client), lwmq::os::now_ns() + kHandshakeNs, {}, {}, false});
+    }
+  }
+  // LWMQ_E_EMPTY: not yet. LWMQ_OK: it is there. Else it goes.
+  Status advance(Coming& client) const {
+    if (!client.is_answered) {
+      Status status = client.incoming.read(client.socket.get(), &client.hello, sizeof client.hello);
+      if (status == LWMQ_OK) status = answer(client);
+      if (status != LWMQ_OK) return status;
+      client.is_answered = true;
+    }
+    std::uint32_t met = 0;
+    const Status status = client.incoming.read(client.socket.get(), &met, sizeof met);
+    if (status != LWMQ_OK) return status;
+    return met == kMet ? LWMQ_OK
+                       : lwmq::fail(LWMQ_E_CORRUPT, "%s: %#x ends no handshake", address.text.c_str(), met);
+  }
+  Status answer(Coming& client) const {
+    Hello ours = hello_of(options);
+    const Status status = check_hello(client.hello, address, options, false);
+    ours.refusal = status;
+    if (status != LWMQ_OK) std::strncpy(ours.why, lwmq::last_error(), sizeof ours.why - 1);
+    const Status sent = send_all(client.socket.get(), &ours, sizeof ours);
+    return status != LWMQ_OK ? status : sent;
+  }
+};
+
+namespace {
+
+std::string socket_name(const std::string& name) {
+  return "lwmq-far-" + std::to_string(geteuid()) + "-" + name;
+}
+
+sockaddr_un socket_address(const std::string& name, socklen_t* out_bytes) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string text = socket_name(name);
+  std::memcpy(address.sun_path + 1, text.data(), text.size());
+  *out_bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  return address;
+}
+
+lwmq::os::UniqueFd new_socket() {
+  return lwmq::os::UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+lwmq_status listen(const char* text, const lwmq_tli_options* options, lwmq_tli_listener** out_listener) {
+  Address address;
+  if (const Status status = parse(text, &address); status != LWMQ_OK) return status;
+  if (const Status status = check_options(address, *options); status != LWMQ_OK) return status;
+  lwmq::os::UniqueFd socket = new_socket();
+  socklen_t bytes = 0;
+  const sockaddr_un at = socket_address(address.name, &bytes);
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&at), bytes) != 0)
+    return lwmq::fail(LWMQ_E_ADDRESS, "%s is served already", text);
+  if (::listen(socket.get(), 128) != 0)
+    return lwmq::fail(LWMQ_E_SYSTEM, "%s: %s", text, std::strerror(errno));
+  *out_listener = new lwmq_tli_listener{std::move(address), *options, std::move(socket), make_door(), {}};
+  (*out_listener)->watch((*out_listener)->socket.get());
+  return LWMQ_OK;
+}
+
+// The first client that is through, or has failed; the others go on.
+lwmq_status accept(lwmq_tli_listener* listener, lwmq_tli_transport** out_transport) {
+  listener->let_in();
+  auto& coming = listener->coming;
+  for (auto client = coming.begin(); client != coming.end();) {
+    Status status = listener->advance(*client);
+    if (status == LWMQ_E_EMPTY && lwmq::os::now_ns() < client->deadline) {
+      ++client;
+      continue;
+    }
+    if (status == LWMQ_E_EMPTY || status == LWMQ_E_PEER_LOST) {  // gave up
+      client = coming.erase(client);
+      continue;
+    }
+    epoll_ctl(listener->door->get(), EPOLL_CTL_DEL, client->socket.get(), nullptr);
+    Transport* made = nullptr;
+    if (status == LWMQ_OK) {
+      status = Transport::create(parts_of(listener->address, listener->options, client->hello,
+                                          std::move(client->socket), listener->door),
+                                 &made);
+    }
+    coming.erase(client);
+    *out_transport = reinterpret_cast<lwmq_tli_transport*>(made);
+    return status;
+  }
+  return LWMQ_E_EMPTY;
+}
+
+// Whoever has hung up goes; who wants to come in waits for an accept.
+void tend(lwmq_tli_listener* listener) {
+  listener->let_in();
+  std::erase_if(listener->coming, [](const Coming& client) {
+    return lwmq::os::now_ns() >= client.deadline || lwmq::os::is_hung_up(client.socket.get());
+  });
+}
+
+std::int32_t listener_descriptor(lwmq_tli_listener* listener) { return listener->door->get(); }
+
+void close_listener(lwmq_tli_listener* listener) { delete listener; }
+
+// ---- Connecting -----------------------------------------------------------------------------------------
+
+// One attempt, in three steps: the socket, hello and hello, met.
+struct Attempt {
+  Address address;
+  lwmq_tli_options options;
+  lwmq::os::UniqueFd socket;
+  Incoming incoming;
+  Hello hello{};
+
+  // LWMQ_E_EMPTY: nobody listens.
+  Status reach() {
+    socket = new_socket();
+    socklen_t bytes = 0;
+    const sockaddr_un at = socket_address(address.name, &bytes);
+    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&at), bytes) != 0) return LWMQ_E_EMPTY;
+    const Hello ours = hello_of(options);
+    return send_all(socket.get(), &ours, sizeof ours);
+  }
+  // LWMQ_E_TIMED_OUT: not yet.
+  Status advance(Transport** out_transport) {
+    Status status = incoming.read(socket.get(), &hello, sizeof hello);
+    if (status == LWMQ_E_EMPTY) return LWMQ_E_TIMED_OUT;
+    if (status == LWMQ_OK) status = check_hello(hello, address, options, true);
+    if (status == LWMQ_OK) status = send_all(socket.get(), &kMet, sizeof kMet);
+    if (status == LWMQ_E_PEER_LOST) return LWMQ_E_EMPTY;  // the listener has gone in between
+    if (status != LWMQ_OK) return status;
+    return Transport::create(parts_of(address, options, hello, std::move(socket), nullptr), out_transport);
+  }
+};
+
+lwmq_status connect(const char* text, const lwmq_tli_options* options, std::uint32_t timeout_ms,
+                    lwmq_tli_transport** out_transport) {
+  Attempt attempt{{}, *options, {}, {}, {}};
+  if (const Status status = parse(text, &attempt.address); status != LWMQ_OK) return status;
+  if (const Status status = check_options(attempt.address, *options); status != LWMQ_OK) return status;
+  if (const Status status = attempt.reach(); status != LWMQ_OK) return LWMQ_E_EMPTY;
+  const std::int64_t deadline = lwmq::os::deadline_of(timeout_ms);
+  for (;;) {
+    Transport* made = nullptr;
+    const Status status = attempt.advance(&made);
+    *out_transport = reinterpret_cast<lwmq_tli_transport*>(made);
+    const std::uint32_t left = lwmq::os::ms_left(deadline);
+    if (status != LWMQ_E_TIMED_OUT || left == 0) return status;
+    lwmq::os::poll_socket(attempt.socket.get(), false, static_cast<int>(left));
+  }
+}
+
+// ---- The tables -----------------------------------------------------------------------------------------
+
+Transport* of(lwmq_tli_transport* transport) { return reinterpret_cast<Transport*>(transport); }
+
+std::int32_t claim(const char* address) { return std::string_view(address).starts_with(kScheme) ? 1 : 0; }
+
+lwmq_status limits(const char* text, lwmq_limits* out_limits) {
+  Address address;
+  if (const Status status = parse(text, &address); status != LWMQ_OK) return status;
+  out_limits->buffer_bytes_max = kBufferBytesMax;
+  out_limits->buffers_max = kBuffersMax;
+  out_limits->capabilities = LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE | LWMQ_IS_RELIABLE | LWMQ_IS_ORDERED;
+  out_limits->loss_ms = 1000 + address.delay_ms;
+  return LWMQ_OK;
+}
+
+using T = lwmq_tli_transport*;
+
+const lwmq_tli_listener_table kListener = {
+    .listen = listen,
+    .accept = accept,
+    .tend = tend,
+    .descriptor = listener_descriptor,
+    .close = close_listener,
+};
+
+const lwmq_tli_transport_table kTransport = {
+    .connect = connect,
+    .peer = [](T t, lwmq_tli_peer* out_peer) { of(t)->peer(out_peer); },
+    .state = [](T t, lwmq_tli_figures* out_figures) { return of(t)->state(out_figures); },
+    .acquire = [](T t, lwmq_tli_buffer* out_buffer) { return of(t)->acquire(out_buffer); },
+    .show = [](T t, lwmq_tli_buffer* buffer, std::uint64_t bytes,
+               std::uint32_t kind) { return of(t)->show(buffer, bytes, kind); },
+    .flush = [](T t) { of(t)->flush(); },
+    .ship = [](T t, lwmq_tli_buffer* buffer) { return of(t)->ship(buffer); },
+    .abandon = [](T t, lwmq_tli_buffer* buffer) { of(t)->abandon(buffer); },
+    .land = [](T t, lwmq_tli_extent* out_extent) { return of(t)->land(out_extent); },
+    .release = [](T t, lwmq_tli_extent* extent) { of(t)->release(extent); },
+    .wait = [](T t, std::uint32_t what, std::uint32_t timeout_ms) { return of(t)->wait(what, timeout_ms); },
+    .arm = [](T t, std::uint32_t what) { return of(t)->arm(what); },
+    .descriptor = [](T t) { return of(t)->descriptor(); },
+    .close = [](T t, std::uint32_t lent, std::uint64_t unsent) { of(t)->close(lent, unsent); },
+};
+
+const lwmq_tli_provider kFar = {
+    .size = sizeof kFar,
+    .version = LWMQ_TLI_VERSION,
+    .name = "far",
+    .claim = claim,
+    .limits = limits,
+    .listener = &kListener,
+    .transport = &kTransport,
+    .fast = nullptr,
+    .memory = nullptr,
+    .service = Transport::serve,
+    .service_wake = Transport::wake_service,
+};
+
+LWMQ_TLI_REGISTER(kFar);
+
+}  // namespace

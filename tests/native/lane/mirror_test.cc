@@ -1,0 +1,362 @@
+// links: base os stats tli lane
+// A lane whose ends share no memory: what goes out of one side lands in the mirror of the other end, however
+// the bytes are cut on their way.
+#include "lane/mirror.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "seed.h"
+
+namespace lwmq::lane {
+namespace {
+
+struct Free {
+  void operator()(std::uint8_t* memory) const { std::free(memory); }
+};
+using Memory = std::unique_ptr<std::uint8_t, Free>;
+
+Memory zeroed(std::uint64_t bytes) {
+  Memory memory(static_cast<std::uint8_t*>(std::aligned_alloc(4096, bytes)));
+  std::memset(memory.get(), 0, bytes);
+  return memory;
+}
+
+// One of the two ends, and what is on its way to the other.
+struct End {
+  End(std::uint32_t buffers, std::uint64_t buffer_bytes)
+      : layout(SideLayout::of(buffers, buffer_bytes)), own(zeroed(layout.bytes)), copy(zeroed(layout.bytes)) {
+    sides.own = own.get();
+    sides.peer = copy.get();
+    sides.freed = [](void* self, std::uint32_t index) { static_cast<End*>(self)->feed.freed(index); };
+    sides.context = this;
+    waker.init(sides);
+    EXPECT_TRUE(sender.init(sides, &waker, buffers, buffer_bytes));
+    EXPECT_TRUE(receiver.init(sides, &waker, buffers, buffer_bytes));
+    EXPECT_TRUE(feed.init(sides, sender, buffers, buffer_bytes, buffers));
+    EXPECT_TRUE(mirror.init(copy.get(), layout.bytes));
+  }
+
+  // Up to `bytes` go out.
+  void send(std::uint64_t bytes) {
+    iovec pieces[3];
+    while (bytes > 0) {
+      const std::size_t count = feed.pieces(pieces, 3);
+      if (count == 0) return;
+      std::uint64_t taken = 0;
+      for (std::size_t i = 0; i < count && taken < bytes; ++i) {
+        const std::uint64_t here = std::min<std::uint64_t>(pieces[i].iov_len, bytes - taken);
+        const auto* from = static_cast<const std::uint8_t*>(pieces[i].iov_base);
+        on_way.insert(on_way.end(), from, from + here);
+        taken += here;
+      }
+      feed.sent(taken);
+      bytes -= taken;
+    }
+  }
+  // Up to `bytes` of what the other end has sent come in.
+  Status receive(End& other, std::uint64_t bytes) {
+    while (bytes > 0 && !other.on_way.empty()) {
+      iovec places[2];
+      const std::size_t count = mirror.places(places);
+      std::uint64_t put = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::uint64_t here =
+            std::min<std::uint64_t>({places[i].iov_len, bytes - put, other.on_way.size()});
+        std::copy_n(other.on_way.begin(), here, static_cast<std::uint8_t*>(places[i].iov_base));
+        other.on_way.erase(other.on_way.begin(), other.on_way.begin() + static_cast<std::ptrdiff_t>(here));
+        put += here;
+      }
+      if (const Status status = mirror.came(put); status != LWMQ_OK) return status;
+      bytes -= put;
+    }
+    return LWMQ_OK;
+  }
+  // The next extent as text, released; "-" where there is none.
+  std::string land() {
+    lwmq_tli_extent extent{};
+    if (receiver.land(&extent) != LWMQ_OK) return "-";
+    std::string text(reinterpret_cast<const char*>(extent.data), extent.bytes);
+    receiver.release(extent.token, 1);
+    return text;
+  }
+
+  SideLayout layout;
+  Memory own;
+  Memory copy;
+  Sides sides;
+  Waker waker;
+  LaneSender sender;
+  LaneReceiver receiver;
+  MirrorFeed feed;
+  Mirror mirror;
+  std::deque<std::uint8_t> on_way;
+};
+
+constexpr std::uint64_t kAll = UINT64_MAX;
+
+void show(End& end, lwmq_tli_buffer* buffer, const std::string& text) {
+  std::memcpy(buffer->next, text.data(), text.size());
+  ASSERT_EQ(end.sender.show(buffer, text.size(), 0), LWMQ_OK);
+  end.feed.shown(*buffer);
+}
+
+void ship(End& end, lwmq_tli_buffer* buffer) {
+  end.sender.ship(buffer);
+  end.feed.shipped(*buffer);
+}
+
+TEST(Mirror, BringsWhatWasShownAndGivesItsBufferBack) {
+  End from(2, 512);
+  End to(2, 512);
+  lwmq_tli_buffer buffer{};
+  ASSERT_EQ(from.sender.acquire(&buffer), LWMQ_OK);
+  show(from, &buffer, "one");
+  show(from, &buffer, "");
+  from.send(kAll);
+  ASSERT_EQ(to.receive(from, kAll), LWMQ_OK);
+  EXPECT_EQ(to.land(), "one");
+  EXPECT_EQ(to.land(), "");
+  EXPECT_EQ(to.land(), "-");
+  show(from, &buffer, "three");
+  ship(from, &buffer);
+  from.send(kAll);
+  ASSERT_EQ(to.receive(from, kAll), LWMQ_OK);
+  EXPECT_EQ(to.land(), "three");
+  EXPECT_EQ(to.land(), "-");
+  EXPECT_EQ(from.sender.free_buffers(), 1u) << "nothing has come back yet";
+  to.send(kAll);
+  ASSERT_EQ(from.receive(to, kAll), LWMQ_OK);
+  EXPECT_EQ(from.sender.free_buffers(), 2u);
+}
+
+// What is on its way says nothing until its last byte is there.
+TEST(Mirror, ShowsARangeWholeOrNotAtAll) {
+  End from(2, 512);
+  End to(2, 512);
+  lwmq_tli_buffer buffer{};
+  ASSERT_EQ(from.sender.acquire(&buffer), LWMQ_OK);
+  show(from, &buffer, "first");
+  from.send(kAll);
+  ASSERT_EQ(to.receive(from, kAll), LWMQ_OK);
+  EXPECT_EQ(to.land(), "first");
+  show(from, &buffer, std::string(100, 'x'));
+  show(from, &buffer, std::string(50, 'y'));
+  from.send(kAll);
+  while (from.on_way.size() > 1) {
+    ASSERT_EQ(to.receive(from, 1), LWMQ_OK);
+    ASSERT_EQ(to.land(), "-") << from.on_way.size();
+  }
+  ASSERT_EQ(to.receive(from, 1), LWMQ_OK);
+  EXPECT_EQ(to.land(), std::string(100, 'x'));
+  EXPECT_EQ(to.land(), std::string(50, 'y'));
+}
+
+// The word behind a range is written while the range is on its way.
+TEST(Mirror, WhatIsShownBehindARangeOnItsWayComesAfterIt) {
+  End from(2, 512);
+  End to(2, 512);
+  lwmq_tli_buffer buffer{};
+  ASSERT_EQ(from.sender.acquire(&buffer), LWMQ_OK);
+  show(from, &buffer, std::string(64, 'a'));
+  from.send(40);
+  show(from, &buffer, std::string(64, 'b'));
+  ship(from, &buffer);
+  from.send(kAll);
+  const std::size_t all = from.on_way.size();
+  std::string got;
+  for (std::size_t i = 0; i < all; ++i) {
+    ASSERT_EQ(to.receive(from, 1), LWMQ_OK);
+    if (const std::string text = to.land(); text != "-") got += text;
+  }
+  EXPECT_EQ(got, std::string(64, 'a') + std::string(64, 'b'));
+}
+
+TEST(Mirror, AnEmptyBufferAndAFullOneComeToo) {
+  End from(2, 4096);
+  End to(2, 4096);
+  lwmq_tli_buffer buffer{};
+  for (int lap = 0; lap < 3; ++lap) {
+    ASSERT_EQ(from.sender.acquire(&buffer), LWMQ_OK);
+    ship(from, &buffer);
+    ASSERT_EQ(from.sender.acquire(&buffer), LWMQ_OK);
+    const std::string large(buffer.room, 'z');
+    show(from, &buffer, large);
+    ship(from, &buffer);
+    from.send(kAll);
+    ASSERT_EQ(to.receive(from, kAll), LWMQ_OK);
+    EXPECT_EQ(to.land(), large);
+    EXPECT_EQ(to.land(), "-");
+    to.send(kAll);
+    ASSERT_EQ(from.receive(to, kAll), LWMQ_OK);
+    EXPECT_EQ(from.sender.free_buffers(), 2u);
+  }
+}
+
+TEST(Mirror, CountsAndTheEndOfThePeerComeLast) {
+  End from(2, 512);
+  End to(2, 512);
+  lwmq_tli_buffer buffer{};
+  ASSERT_EQ(from.sender.acquire(&buffer), LWMQ_OK);
+  show(from, &buffer, "read");
+  show(from, &buffer, "not read");
+  from.send(kAll);
+  ASSERT_EQ(to.receive(from, kAll), LWMQ_OK);
+  EXPECT_EQ(from.sender.unread_extents(), 2u);
+  EXPECT_EQ(to.land(), "read");
+  to.feed.count();
+  to.sides.own_header().unsent = 7;
+  to.sides.own_header().closed = 1;
+  to.feed.close();
+  lwmq_tli_buffer back{};
+  ASSERT_EQ(to.sender.acquire(&back), LWMQ_OK);
+  show(to, &back, "behind the close");
+  to.send(kAll);
+  const SideHeader& peer = from.sides.peer_header();
+  while (peer.closed.load() == 0) {
+    ASSERT_FALSE(to.on_way.empty());
+    ASSERT_EQ(from.receive(to, 1), LWMQ_OK);
+  }
+  EXPECT_TRUE(to.on_way.empty()) << "nothing comes behind the close";
+  EXPECT_EQ(peer.unsent.load(), 7u);
+  EXPECT_EQ(from.sender.unread_extents(), 1u);
+  EXPECT_EQ(from.land(), "behind the close");
+}
+
+// Both ways at once, in pieces of any size, for many laps.
+TEST(Mirror, BringsEverythingInOrderHoweverItIsCut) {
+  std::mt19937 random(seed_of_this_run());
+  const auto below = [&random](std::uint64_t limit) { return random() % limit; };
+  End ends[2] = {End(3, 2048), End(3, 2048)};
+  std::uint64_t shown[2] = {};
+  std::uint64_t landed[2] = {};
+  lwmq_tli_buffer open[2] = {};
+  bool is_open[2] = {};
+  const auto text_of = [](std::uint64_t number) {
+    return std::to_string(number) + std::string(number * 37 % 1500, static_cast<char>('a' + number % 26));
+  };
+  for (int step = 0; step < 60000; ++step) {
+    const std::size_t i = below(2);
+    End& end = ends[i];
+    switch (below(5)) {
+      case 0: {
+        const std::string text = text_of(shown[i]);
+        if (is_open[i] && open[i].room < text.size()) {
+          ship(end, &open[i]);
+          is_open[i] = false;
+        }
+        if (!is_open[i] && end.sender.acquire(&open[i]) != LWMQ_OK) break;
+        is_open[i] = true;
+        show(end, &open[i], text);
+        ++shown[i];
+        break;
+      }
+      case 1:
+        if (is_open[i] && below(4) == 0) {
+          ship(end, &open[i]);
+          is_open[i] = false;
+        }
+        end.feed.count();
+        break;
+      case 2:
+        end.send(below(3000));
+        break;
+      case 3:
+        ASSERT_EQ(end.receive(ends[1 - i], below(3000)), LWMQ_OK);
+        break;
+      default:
+        for (std::string text = end.land(); text != "-"; text = end.land()) {
+          ASSERT_EQ(text, text_of(landed[i]));
+          ++landed[i];
+        }
+    }
+  }
+  for (const std::size_t i : {0, 1}) {
+    ends[i].send(kAll);
+    ASSERT_EQ(ends[1 - i].receive(ends[i], kAll), LWMQ_OK);
+  }
+  for (const std::size_t i : {0, 1}) {
+    for (std::string text = ends[i].land(); text != "-"; text = ends[i].land()) ++landed[i];
+    EXPECT_EQ(landed[i], shown[1 - i]);
+    EXPECT_GT(landed[i], 1000u);
+  }
+}
+
+// ---- A hostile peer
+
+struct Breach {
+  const char* name;
+  std::uint16_t kind;
+  std::uint64_t offset;
+  std::uint64_t bytes;
+};
+
+std::string name_of(const testing::TestParamInfo<Breach>& info) { return info.param.name; }
+
+class HostileRange : public testing::TestWithParam<Breach> {};
+
+TEST_P(HostileRange, IsRefusedWithItsNumbers) {
+  End to(2, 512);
+  const auto& [name, kind, offset, bytes] = GetParam();
+  const RangeHead head{offset | std::uint64_t{kind} << 48, 1, bytes};
+  iovec places[2];
+  ASSERT_GE(to.mirror.places(places), 1u);
+  std::memcpy(places[0].iov_base, &head, sizeof head);
+  EXPECT_EQ(to.mirror.came(sizeof head), LWMQ_E_CORRUPT);
+  EXPECT_NE(std::string(last_error()).find(std::to_string(offset)), std::string::npos) << last_error();
+}
+
+const std::uint64_t kSide = SideLayout::of(2, 512).bytes;
+constexpr std::uint64_t kPlace = 20480;
+INSTANTIATE_TEST_SUITE_P(
+    Of, HostileRange,
+    testing::Values(Breach{"no_kind", 0, kPlace, 8}, Breach{"unknown_kind", 9, kPlace, 8},
+                    Breach{"ticket", 2, offsetof(SideHeader, waiting_extent), 0},
+                    Breach{"doorbell", 3, offsetof(SideHeader, doorbell), 0},
+                    Breach{"unaligned", 2, kPlace + 4, 8}, Breach{"behind_the_side", 2, kSide, 0},
+                    Breach{"over_the_end", 2, kSide - 16, 9}, Breach{"zero_over_the_end", 1, kSide - 16, 8},
+                    Breach{"far_too_long", 1, kPlace, UINT64_MAX - 7},
+                    Breach{"zero_that_is_not_aligned", 1, kPlace, 4}, Breach{"lap_with_bytes", 3, 512, 8},
+                    Breach{"farthest", 2, (std::uint64_t{1} << 48) - 8, 0}),
+    name_of);
+
+// Whatever comes in, nothing outside the side is written, and the lane answers.
+TEST(Mirror, AnyBytesAreTakenOrRefusedWithoutHarm) {
+  std::mt19937_64 random(seed_of_this_run());
+  for (int round = 0; round < 300; ++round) {
+    End to(2, 512);
+    for (int i = 0; i < 40; ++i) {
+      const bool is_likely = random() % 4 != 0;
+      const RangeHead head{
+          (is_likely ? random() % (to.layout.bytes + 64) / 8 * 8 : random()) |
+              (is_likely ? 1 + random() % 3 : random()) << 48,
+          random() % 2 == 0 ? random() : random() % 4096 | (1 + random() % 3) << 48 | 1ull << 40,
+          is_likely ? random() % 64 : random()};
+      std::vector<std::uint8_t> bytes(sizeof head + random() % 64);
+      std::memcpy(bytes.data(), &head, sizeof head);
+      iovec places[2];
+      std::uint64_t put = 0;
+      const std::size_t count = to.mirror.places(places);
+      for (std::size_t k = 0; k < count && put < bytes.size(); ++k) {
+        const std::uint64_t here = std::min<std::uint64_t>(places[k].iov_len, bytes.size() - put);
+        std::memcpy(places[k].iov_base, bytes.data() + put, here);
+        put += here;
+      }
+      if (to.mirror.came(put) != LWMQ_OK) break;
+      lwmq_tli_extent extent{};
+      if (to.receiver.land(&extent) == LWMQ_OK) to.receiver.release(extent.token, 1);
+      to.sender.free_buffers();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lwmq::lane
