@@ -1,0 +1,436 @@
+// links: base os stats queue tli address filters lane modules store providers
+// Two processes that share no page (far://): what a kill leaves behind on either side, and what a liar can do
+// through a mirror.
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <random>
+
+#include "base/limits.h"
+#include "conformance/far_wire.h"
+#include "conformance/providers.h"
+#include "conformance/transport_pair.h"
+#include "lane/mirror.h"
+#include "os/identity.h"
+#include "os/unique_fd.h"
+#include "providers/child.h"
+#include "seed.h"
+
+namespace lwmq::conformance {
+namespace {
+
+using lwmq::testing::Child;
+
+const lwmq_tli_provider& far() {
+  const lwmq_tli_provider& provider = provider_of("far://any");
+  run_service(provider);
+  return provider;
+}
+const lwmq_tli_transport_table& tli() { return *far().transport; }
+
+constexpr std::uint64_t kBufferBytes = 4096;
+constexpr std::uint32_t kBuffers = 4;
+
+lwmq_tli_listener* listen(const std::string& address) {
+  const auto options = options_of(kBuffers, kBufferBytes);
+  lwmq_tli_listener* listener = nullptr;
+  EXPECT_EQ(far().listener->listen(address.c_str(), &options, &listener), LWMQ_OK) << last_error();
+  return listener;
+}
+
+lwmq_tli_transport* accept(lwmq_tli_listener* listener) {
+  lwmq_tli_transport* transport = nullptr;
+  EXPECT_TRUE(eventually([&] { return far().listener->accept(listener, &transport) == LWMQ_OK; }));
+  return transport;
+}
+
+lwmq_tli_transport* connect(const std::string& address) {
+  lwmq_tli_transport* transport = nullptr;
+  EXPECT_EQ(filters::connect(far(), address.c_str(), options_of(kBuffers, kBufferBytes), nullptr, 60000,
+                             &transport),
+            LWMQ_OK)
+      << last_error();
+  return transport;
+}
+
+// The next extent as text, or the failure's name.
+std::string receive(lwmq_tli_transport* transport) {
+  lwmq_tli_extent extent{};
+  for (;;) {
+    const Status status = tli().land(transport, &extent);
+    if (status == LWMQ_OK) break;
+    if (status != LWMQ_E_EMPTY) return status_name(status);
+    if (tli().wait(transport, LWMQ_TLI_WAIT_EXTENT, 60000) == LWMQ_E_TIMED_OUT) return "nothing";
+  }
+  std::string text(reinterpret_cast<const char*>(extent.data), extent.bytes);
+  tli().release(transport, &extent);
+  return text;
+}
+
+// A buffer, waited for. False: the peer has gone.
+bool acquire(lwmq_tli_transport* transport, lwmq_tli_buffer* out_buffer) {
+  for (;;) {
+    const Status status = tli().acquire(transport, out_buffer);
+    if (status != LWMQ_E_FULL) return status == LWMQ_OK;
+    tli().wait(transport, LWMQ_TLI_WAIT_ROOM, 60000);
+  }
+}
+
+// ---- Kills
+
+// Serves its address and streams numbers, several to a buffer, until it is killed.
+LWMQ_CHILD_ROLE(StreamsForEver) {
+  lwmq_tli_listener* listener = listen(Child::argument());
+  Child::report("listening");
+  lwmq_tli_transport* transport = accept(listener);
+  lwmq_tli_buffer buffer{};
+  for (std::uint64_t i = 0;; ++i) {
+    const std::string text = std::to_string(i);
+    if (buffer.room < text.size()) {
+      if (i > 0) tli().ship(transport, &buffer);
+      if (!acquire(transport, &buffer)) return;
+    }
+    std::memcpy(buffer.next, text.data(), text.size());
+    if (tli().show(transport, &buffer, text.size(), 0) != LWMQ_OK) return;
+    if (i % 7 == 0) tli().flush(transport);
+  }
+}
+
+// rows: L34
+TEST(Far, WhatAKilledPeerSentIsLandedThenTheLossIsTold) {
+  const std::string address = kFar.fresh_address();
+  Child server("StreamsForEver", address);
+  ASSERT_EQ(server.line(), "listening");
+  lwmq_tli_transport* client = connect(address);
+  std::uint64_t next = 0;
+  for (; next < 20000; ++next) ASSERT_EQ(receive(client), std::to_string(next));
+  server.strike();
+  std::string got;
+  while ((got = receive(client)) == std::to_string(next)) ++next;
+  EXPECT_EQ(got, "LWMQ_E_PEER_LOST");
+  EXPECT_EQ(tli().state(client, nullptr), LWMQ_TLI_LOST);
+  lwmq_tli_buffer buffer{};
+  EXPECT_EQ(tli().acquire(client, &buffer), LWMQ_E_PEER_LOST);
+  tli().close(client, 0, 0);
+}
+
+// Takes what it hears to land, and holds it.
+LWMQ_CHILD_ROLE(ReadsThreeAndHoldsTwo) {
+  lwmq_tli_listener* listener = listen(Child::argument());
+  Child::report("listening");
+  lwmq_tli_transport* transport = accept(listener);
+  EXPECT_EQ(receive(transport), "0");
+  lwmq_tli_extent extent{};
+  for (int i = 0; i < 2; ++i) {
+    while (tli().land(transport, &extent) == LWMQ_E_EMPTY) tli().wait(transport, LWMQ_TLI_WAIT_EXTENT, 60000);
+  }
+  tli().wait(transport, LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_HOLDING, 0);
+  Child::report("holds");
+  for (;;) pause();
+}
+
+// rows: L34
+TEST(Far, CountsWhatAKilledPeerHeld) {
+  const std::string address = kFar.fresh_address();
+  Child server("ReadsThreeAndHoldsTwo", address);
+  ASSERT_EQ(server.line(), "listening");
+  lwmq_tli_transport* client = connect(address);
+  lwmq_tli_buffer buffer{};
+  ASSERT_TRUE(acquire(client, &buffer));
+  for (const char* text : {"0", "1", "2", "3"}) {
+    buffer.next[0] = static_cast<std::uint8_t>(text[0]);
+    ASSERT_EQ(tli().show(client, &buffer, 1, 0), LWMQ_OK);
+  }
+  tli().ship(client, &buffer);
+  ASSERT_EQ(server.line(), "holds");
+  EXPECT_TRUE(eventually([&] { return unread_extents_of(tli(), client) == 3; }));
+  server.kill();
+  EXPECT_TRUE(eventually([&] { return tli().state(client, nullptr) == LWMQ_TLI_LOST; }));
+  EXPECT_EQ(unread_extents_of(tli(), client), 3u);
+  tli().close(client, 0, 0);
+}
+
+// Shows an extent that no socket holds at once.
+LWMQ_CHILD_ROLE(SendsMuchAtOnce) {
+  const auto options = options_of(1, 32 << 20);
+  lwmq_tli_listener* listener = nullptr;
+  EXPECT_EQ(far().listener->listen(Child::argument(), &options, &listener), LWMQ_OK);
+  Child::report("listening");
+  lwmq_tli_transport* transport = accept(listener);
+  lwmq_tli_buffer buffer{};
+  if (!acquire(transport, &buffer)) return;
+  std::memset(buffer.next, 'm', 32 << 20);
+  tli().show(transport, &buffer, 32 << 20, 0);
+  tli().ship(transport, &buffer);
+  Child::report("on its way");
+  for (;;) pause();
+}
+
+// rows: L34
+TEST(Far, AnExtentOfWhichAPartHasComeIsLostWithItsSender) {
+  const std::string address = kFar.fresh_address();
+  Child server("SendsMuchAtOnce", address);
+  ASSERT_EQ(server.line(), "listening");
+  lwmq_tli_transport* client = connect(address);
+  ASSERT_EQ(server.line(), "on its way");
+  ASSERT_TRUE(server.stop());
+  EXPECT_EQ(tli().wait(client, LWMQ_TLI_WAIT_EXTENT, 0), LWMQ_E_TIMED_OUT) << "it is not whole";
+  server.kill();
+  EXPECT_EQ(receive(client), "LWMQ_E_PEER_LOST");
+  tli().close(client, 0, 0);
+}
+
+// A process that closes at once what it has sent: the service sees to it that all gets out.
+LWMQ_CHILD_ROLE(SendsMuchAndCloses) {
+  const auto options = options_of(1, 32 << 20);
+  lwmq_tli_listener* listener = nullptr;
+  EXPECT_EQ(far().listener->listen(Child::argument(), &options, &listener), LWMQ_OK);
+  Child::report("listening");
+  lwmq_tli_transport* transport = accept(listener);
+  lwmq_tli_buffer buffer{};
+  if (!acquire(transport, &buffer)) return;
+  std::memset(buffer.next, 'm', 32 << 20);
+  tli().show(transport, &buffer, 32 << 20, 0);
+  tli().ship(transport, &buffer);
+  tli().close(transport, 0, 5);
+  Child::report("closed");
+  Child::hear();
+}
+
+TEST(Far, AllThatWasShownArrivesBehindACloseThatDidNotWaitForIt) {
+  const std::string address = kFar.fresh_address();
+  Child server("SendsMuchAndCloses", address);
+  ASSERT_EQ(server.line(), "listening");
+  lwmq_tli_transport* client = connect(address);
+  ASSERT_EQ(server.line(), "closed");
+  EXPECT_EQ(receive(client), std::string(32 << 20, 'm'));
+  EXPECT_EQ(receive(client), "LWMQ_E_CLOSED");
+  EXPECT_EQ(figures_of(tli(), client).unsent, 5u);
+  tli().close(client, 0, 0);
+  server.say('.');
+}
+
+// ---- Liars
+
+// A client whose every byte the test chooses.
+class Liar {
+ public:
+  explicit Liar(const std::string& address) {
+    const std::string name =
+        "lwmq-far-" + std::to_string(geteuid()) + "-" + address.substr(std::string("far://").size());
+    sockaddr_un at{};
+    at.sun_family = AF_UNIX;
+    std::memcpy(at.sun_path + 1, name.data(), name.size());
+    EXPECT_EQ(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&at),
+                        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())),
+              0);
+    hello.magic = far::kMagic;
+    hello.version = kProtocolVersion;
+    hello.purpose = LWMQ_TLI_FOR_RAW;
+    hello.buffer_bytes = kBufferBytes;
+    hello.buffers = kBuffers;
+  }
+  void send(const void* data, std::size_t bytes) {
+    EXPECT_EQ(::send(socket_.get(), data, bytes, MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
+  }
+  void say_hello() { send(&hello, sizeof hello); }
+  // Through the handshake.
+  lwmq_tli_transport* meet(lwmq_tli_listener* listener) {
+    say_hello();
+    send(&far::kMet, sizeof far::kMet);
+    return accept(listener);
+  }
+  void send_range(lane::RangeKind kind, std::uint64_t offset, std::uint64_t word,
+                  const std::string& bytes = "") {
+    const lane::RangeHead head{offset | static_cast<std::uint64_t>(kind) << 48, word, bytes.size()};
+    send(&head, sizeof head);
+    send(bytes.data(), bytes.size());
+  }
+  // Buffer `buffer` is the next one, in lap 1.
+  void open(std::uint64_t buffer) {
+    send_range(lane::RangeKind::kWords, lane::SideLayout::kOrderOffset + orders_ * 16,
+               (orders_ + 1) << 32 | 1 << 16 | (buffer + 1), std::string(8, '\0'));
+    ++orders_;
+  }
+  static std::uint64_t place_in(std::uint64_t buffer) {
+    return side.data_offset + buffer * side.stride + lane::SideLayout::kFirstWord;
+  }
+  static std::uint64_t word_of(std::uint64_t length, std::uint64_t kind, std::uint64_t lap) {
+    return length | kind << 40 | lap << 48;
+  }
+  void hang_up() { socket_.reset(); }
+
+  static inline const lane::SideLayout side = lane::SideLayout::of(kBuffers, kBufferBytes);
+  far::Hello hello{};
+
+ private:
+  os::UniqueFd socket_{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  std::uint64_t orders_ = 0;
+};
+
+class FarLiar : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    if (served_ != nullptr) tli().close(served_, 0, 0);
+    // Whatever has happened: the next one is served.
+    lwmq_tli_transport* client = nullptr;
+    std::thread connecting([&] { client = connect(address_); });
+    lwmq_tli_transport* served = accept(listener_);
+    connecting.join();
+    lwmq_tli_buffer buffer{};
+    ASSERT_TRUE(acquire(client, &buffer));
+    buffer.next[0] = 'x';
+    ASSERT_EQ(tli().show(client, &buffer, 1, 0), LWMQ_OK);
+    tli().ship(client, &buffer);
+    EXPECT_EQ(receive(served), "x");
+    tli().close(client, 0, 0);
+    tli().close(served, 0, 0);
+    far().listener->close(listener_);
+  }
+  void expect_breach(const std::string& said) {
+    EXPECT_EQ(receive(served_), "LWMQ_E_CORRUPT");
+    EXPECT_NE(std::string(last_error()).find(said), std::string::npos) << last_error();
+    EXPECT_EQ(tli().state(served_, nullptr), LWMQ_TLI_LOST);
+    lwmq_tli_buffer buffer{};
+    EXPECT_EQ(tli().acquire(served_, &buffer), LWMQ_E_CORRUPT);
+    EXPECT_EQ(receive(served_), "LWMQ_E_CORRUPT") << "and again";
+  }
+  // Of accept, once the liar's hello is there.
+  void expect_refusal(Status status, const std::string& said) {
+    lwmq_tli_transport* transport = nullptr;
+    Status got = LWMQ_E_EMPTY;
+    ASSERT_TRUE(eventually([&] {
+      got = far().listener->accept(listener_, &transport);
+      return got != LWMQ_E_EMPTY;
+    }));
+    EXPECT_EQ(got, status);
+    EXPECT_NE(std::string(last_error()).find(said), std::string::npos) << last_error();
+  }
+
+  const std::string address_ = kFar.fresh_address();
+  lwmq_tli_listener* const listener_ = listen(address_);
+  lwmq_tli_transport* served_ = nullptr;
+};
+
+TEST_F(FarLiar, SaysNothing) {
+  const Liar silent(address_);
+  lwmq_tli_transport* none = nullptr;
+  EXPECT_EQ(far().listener->accept(listener_, &none), LWMQ_E_EMPTY);
+}
+
+TEST_F(FarLiar, SpeaksAnotherProtocol) {
+  Liar liar(address_);
+  liar.hello.magic = 0x20544547;
+  liar.say_hello();
+  expect_refusal(LWMQ_E_CORRUPT, "0x20544547");
+}
+
+TEST_F(FarLiar, IsOfAnotherVersion) {
+  Liar liar(address_);
+  liar.hello.version = kProtocolVersion + 1;
+  liar.say_hello();
+  expect_refusal(LWMQ_E_VERSION, std::to_string(kProtocolVersion + 1));
+}
+
+TEST_F(FarLiar, HasMoreBuffersThanThereCanBe) {
+  Liar liar(address_);
+  liar.hello.buffers = UINT32_MAX;
+  liar.say_hello();
+  expect_refusal(LWMQ_E_CORRUPT, std::to_string(UINT32_MAX));
+}
+
+TEST_F(FarLiar, EndsTheHandshakeWithSomethingElse) {
+  Liar liar(address_);
+  liar.say_hello();
+  const std::uint32_t other = 0x12345678;
+  liar.send(&other, sizeof other);
+  expect_refusal(LWMQ_E_CORRUPT, "0x12345678");
+}
+
+TEST_F(FarLiar, SendsARangeOutsideOfItsSide) {
+  Liar liar(address_);
+  served_ = liar.meet(listener_);
+  liar.send_range(lane::RangeKind::kWords, Liar::side.bytes, 1);
+  expect_breach(std::to_string(Liar::side.bytes));
+}
+
+TEST_F(FarLiar, ShowsAnExtentThatIsLongerThanItsBuffer) {
+  Liar liar(address_);
+  served_ = liar.meet(listener_);
+  liar.send_range(lane::RangeKind::kWords, Liar::place_in(0), Liar::word_of(1 << 20, 1, 1));
+  liar.open(0);
+  expect_breach(std::to_string(1 << 20));
+}
+
+TEST_F(FarLiar, OpensABufferThatDoesNotExist) {
+  Liar liar(address_);
+  served_ = liar.meet(listener_);
+  liar.open(kBuffers + 7);
+  expect_breach(std::to_string(kBuffers + 7));
+}
+
+TEST_F(FarLiar, OpensABufferThatIsStillInOurHands) {
+  Liar liar(address_);
+  served_ = liar.meet(listener_);
+  liar.send_range(lane::RangeKind::kExtents, Liar::place_in(0), Liar::word_of(8, 1, 1), "8 bytes!");
+  liar.send_range(lane::RangeKind::kWords, Liar::place_in(0) + 16, Liar::word_of(0, 255, 1));
+  liar.open(0);
+  liar.open(0);
+  lwmq_tli_extent held{};
+  ASSERT_TRUE(eventually([&] { return tli().land(served_, &held) == LWMQ_OK; }));
+  expect_breach("still in our hands");
+  tli().release(served_, &held);
+}
+
+TEST_F(FarLiar, HangsUpInTheMiddleOfARange) {
+  Liar liar(address_);
+  served_ = liar.meet(listener_);
+  const lane::RangeHead head{Liar::place_in(0) | std::uint64_t{1} << 48, Liar::word_of(8, 1, 1), 8};
+  liar.send(&head, sizeof head);
+  liar.send("half", 4);
+  liar.hang_up();
+  EXPECT_EQ(receive(served_), "LWMQ_E_PEER_LOST");
+}
+
+// Gives back what it never had, and says that it has read more than there was.
+TEST_F(FarLiar, CountsWrong) {
+  Liar liar(address_);
+  served_ = liar.meet(listener_);
+  for (std::uint64_t i = 0; i < kBuffers; ++i)
+    liar.send_range(lane::RangeKind::kLap, lane::SideLayout::kReleasedOffset + i * 4, i % 3);
+  liar.send_range(lane::RangeKind::kWords, offsetof(lane::SideHeader, released_landing), UINT64_MAX);
+  for (int round = 0; round < 100; ++round) {
+    lwmq_tli_buffer buffer{};
+    if (tli().acquire(served_, &buffer) != LWMQ_OK) continue;
+    std::memset(buffer.next, 'x', 64);
+    ASSERT_EQ(tli().show(served_, &buffer, 64, 0), LWMQ_OK);
+    tli().ship(served_, &buffer);
+    EXPECT_LE(unread_extents_of(tli(), served_), 100u);
+  }
+  EXPECT_EQ(tli().state(served_, nullptr), LWMQ_TLI_CONNECTED);
+}
+
+TEST_F(FarLiar, SendsAnything) {
+  std::mt19937_64 random(seed_of_this_run());
+  for (int round = 0; round < 50; ++round) {
+    Liar liar(address_);
+    lwmq_tli_transport* served = liar.meet(listener_);
+    for (int i = 0; i < 20; ++i) {
+      liar.send_range(
+          static_cast<lane::RangeKind>(1 + random() % 3), random() % (Liar::side.bytes / 8) * 8,
+          random() % 2 == 0 ? random() : Liar::word_of(random() % 5000, random() % 256, random() % 3),
+          std::string(random() % 8 * 8, static_cast<char>(random())));
+      if (random() % 4 == 0) liar.open(random() % (kBuffers + 1));
+    }
+    liar.hang_up();
+    std::string got;
+    for (int i = 0; i < 10000 && got.rfind("LWMQ_E_", 0) != 0; ++i) got = receive(served);
+    EXPECT_TRUE(got == "LWMQ_E_CORRUPT" || got == "LWMQ_E_PEER_LOST" || got == "LWMQ_E_CLOSED") << got;
+    tli().close(served, 0, 0);
+  }
+}
+
+}  // namespace
+}  // namespace lwmq::conformance
