@@ -341,7 +341,10 @@ def test_any_number_of_providers_of_modules_leave_the_built_in_ones_as_they_are(
 
 
 @pytest.mark.row("L36")
-def test_a_failure_without_a_text_has_one_of_who_gave_none(place: Place, tmp_path: Path) -> None:
+@pytest.mark.parametrize("address", ["toy://", "trace=/dev/null+toy://"])
+def test_a_failure_without_a_text_has_one_of_who_gave_none(
+    place: Place, tmp_path: Path, address: str
+) -> None:
     provider = tmp_path / "silent.c"
     text = (SAMPLE / "toy_provider.c").read_text(encoding="utf-8")
     provider.write_text(re.sub(r"return lwmq_tli_fail\((\w+),[^;]*\);", r"return \1;", text))
@@ -354,7 +357,7 @@ def test_a_failure_without_a_text_has_one_of_who_gave_none(place: Place, tmp_pat
         "except lwmq.LwmqError:\n"
         "    pass\n"
         "try:\n"
-        "    lwmq.Channel('toy://', 'server')\n"
+        f"    lwmq.Channel({address!r}, 'server')\n"
         "except lwmq.LwmqError as error:\n"
         "    print(error)\n"
     )

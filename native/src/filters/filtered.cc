@@ -370,7 +370,7 @@ lwmq_status limits(const char* address, lwmq_limits* out_limits) {
   std::shared_ptr<Filters> filters;
   Status status = take_apart(address, &below, &filters);
   if (status != LWMQ_OK) return status;
-  status = below->limits(behind_filters(address), out_limits);
+  status = tli::limits(*below, behind_filters(address), out_limits);
   if (is_failure(status)) add_context(address);
   // What passes through us is bytes, of which we may keep copies: no addresses, nothing that has to be
   // erased.
@@ -448,6 +448,7 @@ Status connect_behind(const char* address, const lwmq_tli_options* options, std:
   if (status != LWMQ_OK) return status;
   lwmq_tli_transport* transport = nullptr;
   status = tli::connect(*below, behind_filters(address), *options, timeout_ms, &transport);
+  if (is_failure(status)) add_context(address);
   return status != LWMQ_OK ? status : wrap(below, transport, std::move(filters), nullptr, out_transport);
 }
 
@@ -563,15 +564,18 @@ Status make_filters(const char* address, std::shared_ptr<Filters>* out_filters) 
 
 Status listen(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
               const std::shared_ptr<Filters>& filters, lwmq_tli_listener** out_listener) {
-  return is_wrapped(provider) ? listen_behind(address, &options, filters, out_listener)
-                              : tli::listen(provider, address, options, out_listener);
+  if (!is_wrapped(provider)) return tli::listen(provider, address, options, out_listener);
+  return tli::with_text(provider, address,
+                        [&] { return listen_behind(address, &options, filters, out_listener); });
 }
 
 Status connect(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
                const std::shared_ptr<Filters>& filters, std::uint32_t timeout_ms,
                lwmq_tli_transport** out_transport) {
-  return is_wrapped(provider) ? connect_behind(address, &options, filters, timeout_ms, out_transport)
-                              : tli::connect(provider, address, options, timeout_ms, out_transport);
+  if (!is_wrapped(provider)) return tli::connect(provider, address, options, timeout_ms, out_transport);
+  return tli::with_text(provider, address, [&] {
+    return connect_behind(address, &options, filters, timeout_ms, out_transport);
+  });
 }
 
 }  // namespace lwmq::filters

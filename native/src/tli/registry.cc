@@ -19,19 +19,6 @@ const lwmq_tli_filter* linked_filter_at(std::uint32_t index) noexcept {
   return complete_at(__start_lwmq_tli_filter, __stop_lwmq_tli_filter, &index);
 }
 
-namespace {
-
-template <typename Call>
-Status with_text(const lwmq_tli_provider& provider, const char* address, Call&& call) {
-  forget_error();
-  const Status status = call();
-  if (!is_failure(status) || last_error()[0] != '\0') return status;
-  return fail(status, "%s: provider '%s' answers %s without a text", address, provider.name,
-              status_name(status));
-}
-
-}  // namespace
-
 Status limits(const lwmq_tli_provider& provider, const char* address, lwmq_limits* out_limits) {
   return with_text(provider, address, [&] { return provider.limits(address, out_limits); });
 }

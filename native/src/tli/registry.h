@@ -29,7 +29,18 @@ const Table* complete_at(const Table* const* begin, const Table* const* end, std
 const lwmq_tli_provider* linked_provider_at(std::uint32_t index) noexcept;
 const lwmq_tli_filter* linked_filter_at(std::uint32_t index) noexcept;
 
-// Calls of a provider's table. A failure has a text, if only of which provider gave none.
+// Answers as `call` does, which asks `provider` for something at `address`. A failure has a text, if only of
+// which provider gave none: what an older failure has left is not its text.
+template <typename Call>
+Status with_text(const lwmq_tli_provider& provider, const char* address, Call&& call) {
+  forget_error();
+  const Status status = call();
+  if (!is_failure(status) || last_error()[0] != '\0') return status;
+  return fail(status, "%s: provider '%s' answers %s without a text", address, provider.name,
+              status_name(status));
+}
+
+// Calls of a provider's tables, each by with_text.
 Status limits(const lwmq_tli_provider& provider, const char* address, lwmq_limits* out_limits);
 Status listen(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
               lwmq_tli_listener** out_listener) noexcept;

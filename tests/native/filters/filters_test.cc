@@ -68,6 +68,24 @@ struct Filtered {
   }
 };
 
+// A filter that cannot be made for either way, and does not say why.
+constexpr lwmq_tli_filter kSilent = {
+    .size = sizeof(lwmq_tli_filter),
+    .version = LWMQ_TLI_VERSION,
+    .name = "silent",
+    .help = "silent: has no settings",
+    .ways = LWMQ_TLI_SENDING | LWMQ_TLI_LANDING,
+    .rewrites = 0,
+    .create = [](const char* /*settings*/, std::uint32_t way, void** /*out_filter*/) -> lwmq_status {
+      return way == 0 ? LWMQ_OK : LWMQ_E_SYSTEM;
+    },
+    .see = [](void* /*filter*/, lwmq_tli_passing* /*passing*/, lwmq_tli_verdict* /*out_verdict*/) {},
+    .source = nullptr,
+    .destroy = [](void* /*filter*/) {},
+};
+
+LWMQ_TLI_REGISTER_FILTER(kSilent);
+
 struct TemporaryFile {
   std::string path = testing::TempDir() + "/" + fresh_name() + ".tape";
   ~TemporaryFile() { std::remove(path.c_str()); }
@@ -137,6 +155,35 @@ TEST(Filters, WithoutThemAProviderIsItself) {
   std::shared_ptr<Filters> filters;
   ASSERT_EQ(make_filters("loop://x", &filters), LWMQ_OK);
   EXPECT_EQ(filters, nullptr);
+}
+
+// ---- Failures
+
+// rows: L38
+TEST(Filters, AFailureToListenOrToConnectNamesTheAddressWithThem) {
+  const std::string address = "filters+loop://" + fresh_name();
+  const auto& provider = conformance::provider_of(address);
+  const lwmq_tli_options without_buffers = options_of(0, 4096);
+  lwmq_tli_listener* listener = nullptr;
+  EXPECT_EQ(listen(provider, address.c_str(), without_buffers, nullptr, &listener), LWMQ_E_INVALID);
+  EXPECT_EQ(std::string(last_error()).find(address), 0u) << last_error();
+  lwmq_tli_transport* transport = nullptr;
+  EXPECT_EQ(connect(provider, address.c_str(), without_buffers, nullptr, 0, &transport), LWMQ_E_INVALID);
+  EXPECT_EQ(std::string(last_error()).find(address), 0u) << last_error();
+}
+
+// rows: L38
+TEST(Filters, OneThatFailsWithoutATextHasOneAllTheSame) {
+  const std::string below = "loop://" + fresh_name();
+  const std::string address = "silent+" + below;
+  const lwmq_tli_options options = options_of(2, 4096);
+  lwmq_tli_listener* listener = nullptr;
+  ASSERT_EQ(listen(conformance::provider_of(below), below.c_str(), options, nullptr, &listener), LWMQ_OK);
+  lwmq_tli_transport* transport = nullptr;
+  EXPECT_EQ(connect(conformance::provider_of(address), address.c_str(), options, nullptr, 0, &transport),
+            LWMQ_E_SYSTEM);
+  EXPECT_EQ(std::string(last_error()), address + ": provider 'loop' answers LWMQ_E_SYSTEM without a text");
+  conformance::provider_of(below).listener->close(listener);
 }
 
 // ---- Each filter
