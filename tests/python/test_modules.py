@@ -148,11 +148,20 @@ def test_the_texts_of_a_module_reach_the_application(place: Place) -> None:
 @pytest.mark.parametrize(
     ("file", "entry", "flaw"),
     [
-        ("toy_provider.c", ".land = land,", "provider 'toy' is not complete: missing or wrong is land"),
         (
             "toy_provider.c",
-            ".accept = accept_next,",
-            "provider 'toy' is not complete: missing or wrong is accept",
+            ".land = land,",
+            "provider 'toy' is not complete: missing or wrong is transport.land",
+        ),
+        (
+            "toy_provider.c",
+            ".close = close_listener,",
+            "provider 'toy' is not complete: missing or wrong is listener.close",
+        ),
+        (
+            "toy_provider.c",
+            ".claim = claim,",
+            "provider 'toy' is not complete: missing or wrong is claim",
         ),
         (
             "toy_provider.c",

@@ -7,14 +7,16 @@
 namespace lwmq::tli {
 namespace {
 
-// One entry of a table.
+// One entry of what is filled in. Of a provider's tables the name says which one: `listener.close`.
 struct Entry {
   const char* name;
   bool is_there;
 };
 
-#define LWMQ_ENTRY(table, name) \
-  Entry { #name, (table).name != nullptr }
+#define LWMQ_ENTRY(whole, name) \
+  Entry { #name, (whole).name != nullptr }
+#define LWMQ_TABLE_ENTRY(table, name) \
+  Entry { #table "." #name, (table).name != nullptr }
 
 template <std::size_t kCount>
 const char* first_missing(const Entry (&entries)[kCount]) noexcept {
@@ -48,27 +50,35 @@ const char* flaw_of(const lwmq_tli_provider& p) noexcept {
   const Entry parts[] = {LWMQ_ENTRY(p, claim), LWMQ_ENTRY(p, limits), LWMQ_ENTRY(p, listener),
                          LWMQ_ENTRY(p, transport)};
   if (const char* flaw = first_missing(parts); flaw != nullptr) return flaw;
-  const lwmq_tli_listener_table& l = *p.listener;
-  const Entry of_listener[] = {LWMQ_ENTRY(l, listen), LWMQ_ENTRY(l, accept), LWMQ_ENTRY(l, descriptor),
-                               LWMQ_ENTRY(l, close)};
+  const lwmq_tli_listener_table& listener = *p.listener;
+  const Entry of_listener[] = {LWMQ_TABLE_ENTRY(listener, listen), LWMQ_TABLE_ENTRY(listener, accept),
+                               LWMQ_TABLE_ENTRY(listener, descriptor), LWMQ_TABLE_ENTRY(listener, close)};
   if (const char* flaw = first_missing(of_listener); flaw != nullptr) return flaw;
-  const lwmq_tli_transport_table& t = *p.transport;
+  const lwmq_tli_transport_table& transport = *p.transport;
   const Entry of_transport[] = {
-      LWMQ_ENTRY(t, connect), LWMQ_ENTRY(t, peer), LWMQ_ENTRY(t, state),   LWMQ_ENTRY(t, acquire),
-      LWMQ_ENTRY(t, show),    LWMQ_ENTRY(t, ship), LWMQ_ENTRY(t, abandon), LWMQ_ENTRY(t, land),
-      LWMQ_ENTRY(t, release), LWMQ_ENTRY(t, wait), LWMQ_ENTRY(t, arm),     LWMQ_ENTRY(t, descriptor),
-      LWMQ_ENTRY(t, close),
+      LWMQ_TABLE_ENTRY(transport, connect), LWMQ_TABLE_ENTRY(transport, peer),
+      LWMQ_TABLE_ENTRY(transport, state),   LWMQ_TABLE_ENTRY(transport, acquire),
+      LWMQ_TABLE_ENTRY(transport, show),    LWMQ_TABLE_ENTRY(transport, ship),
+      LWMQ_TABLE_ENTRY(transport, abandon), LWMQ_TABLE_ENTRY(transport, land),
+      LWMQ_TABLE_ENTRY(transport, release), LWMQ_TABLE_ENTRY(transport, wait),
+      LWMQ_TABLE_ENTRY(transport, arm),     LWMQ_TABLE_ENTRY(transport, descriptor),
+      LWMQ_TABLE_ENTRY(transport, close),
   };
   if (const char* flaw = first_missing(of_transport); flaw != nullptr) return flaw;
-  const lwmq_tli_fast_table& f = fast_of(p);
-  if (f.land_run != nullptr && f.release_last == nullptr) return "release_last, which land_run needs";
-  if (f.land_run != nullptr && f.release_run == nullptr) return "release_run, which land_run needs";
-  if (f.land_soon != nullptr && f.land_run == nullptr) return "land_run, which land_soon needs";
+  const lwmq_tli_fast_table& fast = fast_of(p);
+  if (fast.land_run != nullptr && fast.release_last == nullptr)
+    return "fast.release_last, which fast.land_run needs";
+  if (fast.land_run != nullptr && fast.release_run == nullptr)
+    return "fast.release_run, which fast.land_run needs";
+  if (fast.land_soon != nullptr && fast.land_run == nullptr)
+    return "fast.land_run, which fast.land_soon needs";
   if (p.memory != nullptr) {
-    const lwmq_tli_memory_table& m = *p.memory;
+    const lwmq_tli_memory_table& memory = *p.memory;
     const Entry of_memory[] = {
-        LWMQ_ENTRY(m, create),      LWMQ_ENTRY(m, export_to), LWMQ_ENTRY(m, find),    LWMQ_ENTRY(m, info),
-        LWMQ_ENTRY(m, owner_alive), LWMQ_ENTRY(m, keep),      LWMQ_ENTRY(m, release),
+        LWMQ_TABLE_ENTRY(memory, create),      LWMQ_TABLE_ENTRY(memory, export_to),
+        LWMQ_TABLE_ENTRY(memory, find),        LWMQ_TABLE_ENTRY(memory, info),
+        LWMQ_TABLE_ENTRY(memory, owner_alive), LWMQ_TABLE_ENTRY(memory, keep),
+        LWMQ_TABLE_ENTRY(memory, release),
     };
     if (const char* flaw = first_missing(of_memory); flaw != nullptr) return flaw;
   }
@@ -88,6 +98,7 @@ const char* flaw_of(const lwmq_tli_filter& f) noexcept {
   return first_missing(always);
 }
 
+#undef LWMQ_TABLE_ENTRY
 #undef LWMQ_ENTRY
 
 }  // namespace lwmq::tli

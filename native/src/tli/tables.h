@@ -9,7 +9,7 @@ namespace lwmq::tli {
 // The shortcuts of `provider`, where it has none a table of nulls.
 const lwmq_tli_fast_table& fast_of(const lwmq_tli_provider& provider) noexcept;
 
-// The first thing that is missing or wrong in it; null: complete.
+// The first thing that is missing or wrong in it, as in `name` or `listener.close`; null: complete.
 const char* flaw_of(const lwmq_tli_provider& provider) noexcept;
 const char* flaw_of(const lwmq_tli_filter& filter) noexcept;
 
