@@ -130,7 +130,9 @@ std::int32_t Transport::look_at_end() noexcept {
     // Closed and gone at once: the order of our two looks must not turn an orderly end into a loss.
     end(closed.load(std::memory_order_acquire) != 0 ? LWMQ_TLI_CLOSED : LWMQ_TLI_LOST);
   }
-  return end_.load(std::memory_order_relaxed);  // ours, just now or by another of our threads
+  // Ours, just now or by another of our threads. That one may be the only one that has seen `closed`: what
+  // the peer has written before it, such as `unsent`, is then read behind this load.
+  return end_.load(std::memory_order_acquire);
 }
 
 Status Transport::over() noexcept {
