@@ -82,8 +82,8 @@ typedef struct lwmq_tli_options {
      it may be the address of something. NULL: nothing to do. */
   void (*drop)(const void *data, uint64_t bytes, uint32_t kind);
   /* For a listener. A provider that supports it calls this instead of making its descriptor readable, which is then
-     -1. Called on any thread, perhaps before listen has returned, until listener_close, after which no call may
-     be under way any more. The call does not wait. NULL: the provider uses a descriptor. */
+     -1. Called on any thread, perhaps before listen has returned, until the listener's close, after which no call
+     may be under way any more. The call does not wait. NULL: the provider uses a descriptor. */
   void (*ring)(void *context);
   void *ring_context;
 } lwmq_tli_options;

@@ -1,7 +1,7 @@
 /* toy://name - a provider as an outsider writes one: C11, POSIX threads, and nothing of ours but lwmq_tli.h.
  *
  * Both ends are in one process, and one mutex guards everything. That makes it slow, and short enough to be
- * read before one writes a provider for a device: it keeps what the table of lwmq_tli.h promises, and the
+ * read before one writes a provider for a device: it keeps what the tables of lwmq_tli.h promise, and the
  * conformance suite runs over it. Its calls wait for nothing but the mutex, except `wait`.
  *
  *   An end owns its send buffers. Each knows its extents and how far the peer is with them: released <=

@@ -350,7 +350,7 @@ std::int32_t Transport::fd() {
   return own_poll_.get();
 }
 
-// ---- The table --------------------------------------------------------------------------------------
+// ---- The tables -------------------------------------------------------------------------------------
 
 std::int32_t claim(const char* address) {
   const char* behind = behind_filters(address);

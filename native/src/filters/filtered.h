@@ -1,4 +1,4 @@
-// A provider behind filters: a function table like any other, whose functions ask the filters and then the
+// A provider behind filters: tables like any other's, whose functions ask the filters and then the
 // provider. Who uses it does not know, and the provider does not know either; where an address names no
 // filters, none of this is met.
 #pragma once
@@ -16,7 +16,7 @@ namespace lwmq::filters {
 const char* behind_filters(const char* address) noexcept;
 
 // The first provider that claims `address`; where none does and filters stand in front of the scheme, the one
-// that claims what is behind them, wrapped: the same table every time. LWMQ_E_ADDRESS: nobody does; the text
+// that claims what is behind them, wrapped: the same one every time. LWMQ_E_ADDRESS: nobody does; the text
 // lists the registered names.
 Status find(const char* address, const lwmq_tli_provider** out_provider) noexcept;
 

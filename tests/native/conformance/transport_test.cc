@@ -1,6 +1,6 @@
 // links: base os stats queue tli address filters lane modules store providers
 //
-// What the table of lwmq_tli.h promises, over every provider. Nothing of the queueing layer is linked here:
+// What the tables of lwmq_tli.h promise, over every provider. Nothing of the queueing layer is linked here:
 // neither messages nor channels.
 #include <poll.h>
 

@@ -1,4 +1,4 @@
-// What the tests of ipc share: the table, its service thread, and short words for common steps.
+// What the tests of ipc share: the provider, its service thread, and short words for common steps.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -73,7 +73,7 @@ class Transport {
   // there is one: of streams at once, for their endpoint polls them all.
   Status stand_behind(std::shared_ptr<Door> door);
 
-  // The rest is the provider table; see lwmq_tli.h for each contract.
+  // The rest is what the tables call; see lwmq_tli.h for each contract.
   void peer(lwmq_tli_peer* out_peer) const noexcept { *out_peer = parts_.peer; }
   std::int32_t state() noexcept { return is_connected() ? LWMQ_TLI_CONNECTED : look_at_end(); }
   std::int32_t state(lwmq_tli_figures* out_figures) noexcept;

@@ -1,5 +1,5 @@
-// loop://name - both ends in one process. The reference for the conformance suite: everything that the table
-// promises, over plain memory, with the record lane and nothing else.
+// loop://name - both ends in one process. The reference for the conformance suite: everything that the tables
+// promise, over plain memory, with the record lane and nothing else.
 #pragma once
 
 #include <atomic>
