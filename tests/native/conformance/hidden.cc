@@ -13,8 +13,7 @@ constexpr lwmq_tli_provider& hidden = Hidden::provider;
 const bool filled = [] {
   Hidden::fill("hidden");
   hidden.limits = [](const char* address, lwmq_limits* out_limits) -> lwmq_status {
-    const lwmq_status status = Hidden::below().limits(Hidden::address_below(address).c_str(), out_limits);
-    if (lwmq::is_failure(status)) lwmq::add_context(address);
+    const lwmq_status status = Hidden::limits(address, out_limits);
     out_limits->capabilities &= ~static_cast<std::uint32_t>(LWMQ_CAN_SHARE_WINDOW);
     return status;
   };

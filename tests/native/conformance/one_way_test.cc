@@ -30,7 +30,7 @@ const lwmq_tli_transport_table& below() { return *OneWay::below().transport; }
 const bool filled = [] {
   OneWay::fill("one-way");
   one_way.limits = [](const char* address, lwmq_limits* out_limits) -> lwmq_status {
-    const lwmq_status status = OneWay::below().limits(OneWay::address_below(address).c_str(), out_limits);
+    const lwmq_status status = OneWay::limits(address, out_limits);
     out_limits->capabilities = LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE | LWMQ_IS_ORDERED | LWMQ_IS_ONE_WAY;
     return status;
   };

@@ -26,6 +26,13 @@ struct Renamed {
   }
   static std::string address_below(const char* address) { return kBelow + std::string(address + length()); }
 
+  // Those of the provider below. A provider that allows less begins with them.
+  static lwmq_status limits(const char* address, lwmq_limits* out_limits) {
+    const lwmq_status status = below().limits(address_below(address).c_str(), out_limits);
+    if (is_failure(status)) add_context(address);
+    return status;
+  }
+
   // For a static initialiser: before anybody looks for providers.
   static bool fill(const char* name) {
     const lwmq_tli_provider& from = below();  // as long as we are not like it ourselves
@@ -38,11 +45,7 @@ struct Renamed {
     provider.claim = [](const char* address) -> std::int32_t {
       return std::strncmp(address, kScheme, length()) == 0 ? 1 : 0;
     };
-    provider.limits = [](const char* address, lwmq_limits* out_limits) -> lwmq_status {
-      const lwmq_status status = below().limits(address_below(address).c_str(), out_limits);
-      if (is_failure(status)) add_context(address);
-      return status;
-    };
+    provider.limits = limits;
     listener.listen = [](const char* address, const lwmq_tli_options* options, lwmq_tli_listener** out) {
       const lwmq_status status = below().listener->listen(address_below(address).c_str(), options, out);
       if (is_failure(status)) add_context(address);
