@@ -323,7 +323,7 @@ class Channel {
   }
   void begin_activity() noexcept;
   void note_peer_gone() noexcept;
-  void note_unread(lwmq_tli_transport* transport) noexcept;
+  std::int32_t note_unread(lwmq_tli_transport* transport) noexcept;
 
   // channel_receive.cc
   Status receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit, bool in_hand, Message** out_messages,

@@ -381,12 +381,13 @@ Status Channel::wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer) {
   }
 }
 
-// With the pump in hand: for who asks while it is not free.
-void Channel::note_unread(lwmq_tli_transport* transport) noexcept {
+// With the pump in hand: for who asks while it is not free. Returns the state of the transport.
+std::int32_t Channel::note_unread(lwmq_tli_transport* transport) noexcept {
   lwmq_tli_figures figures{};
-  tli_->state(transport, &figures);
+  const std::int32_t state = tli_->state(transport, &figures);
   free_buffers_seen_.store(figures.free_buffers, std::memory_order_relaxed);
   unread_seen_.store(figures.unread_extents, std::memory_order_relaxed);
+  return state;
 }
 
 Status Channel::query(lwmq_channel_statistics* out_statistics) {
@@ -399,9 +400,8 @@ Status Channel::query(lwmq_channel_statistics* out_statistics) {
   } else if (os::spin_until([this] { return pump_.try_take(); })) {
     transport = sender_.transport();
     if (transport != nullptr) {
-      connected = tli_->state(transport, nullptr) == LWMQ_TLI_CONNECTED &&
-                  !peer_gone_.load(std::memory_order_relaxed);
-      note_unread(transport);
+      const std::int32_t state = note_unread(transport);
+      connected = state == LWMQ_TLI_CONNECTED && !peer_gone_.load(std::memory_order_relaxed);
       if (connected == 0) note_peer_gone();
     }
     release_and_look();
