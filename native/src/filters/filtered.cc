@@ -48,7 +48,6 @@ class Transport final : public Below {
   Transport(const lwmq_tli_provider* below, lwmq_tli_transport* transport, std::shared_ptr<Filters> filters,
             std::shared_ptr<Poll> poll) noexcept
       : below_(below),
-        tli_(*below->transport),
         transport_(transport),
         poll_(std::move(poll)),
         sending_(filters, LWMQ_TLI_SENDING, *this),
@@ -61,7 +60,7 @@ class Transport final : public Below {
   }
 
   [[nodiscard]] const lwmq_tli_provider& below() const noexcept { return *below_; }
-  [[nodiscard]] const lwmq_tli_transport_table& tli() const noexcept { return tli_; }
+  [[nodiscard]] const lwmq_tli_transport_table& tli() const noexcept { return *below_->transport; }
   [[nodiscard]] lwmq_tli_transport* transport() const noexcept { return transport_; }
 
   Status acquire(lwmq_tli_buffer* out_buffer);
@@ -87,10 +86,9 @@ class Transport final : public Below {
   }
   bool pull(std::int64_t now_ns);
   [[nodiscard]] bool is_blocked(std::int64_t now_ns);
-  [[nodiscard]] bool is_connected() const { return tli_.state(transport_, nullptr) == LWMQ_TLI_CONNECTED; }
+  [[nodiscard]] bool is_connected() const { return tli().state(transport_, nullptr) == LWMQ_TLI_CONNECTED; }
 
   const lwmq_tli_provider* const below_;
-  const lwmq_tli_transport_table& tli_;  // of it
   lwmq_tli_transport* const transport_;
   const std::shared_ptr<Poll> poll_;  // null: we have connected
   os::UniqueFd timer_;                // in poll_, from the first time that it is needed
@@ -124,7 +122,7 @@ bool Transport::make_own(lwmq_tli_extent* extent, bool original) noexcept {
   auto* copy = static_cast<std::uint8_t*>(std::aligned_alloc(kCopyAlign, room));
   if (copy == nullptr) return false;
   if (extent->bytes > 0) std::memcpy(copy, extent->data, extent->bytes);
-  if (original) tli_.release(transport_, extent);
+  if (original) tli().release(transport_, extent);
   extent->data = copy;
   extent->token[0] = extent->token[1] = 0;
   const std::lock_guard lock(own_mutex_);
@@ -141,7 +139,7 @@ void Transport::give_back(const lwmq_tli_extent& extent) noexcept {
     }
   }
   lwmq_tli_extent original = extent;
-  tli_.release(transport_, &original);
+  tli().release(transport_, &original);
 }
 
 // ---- Sending ----------------------------------------------------------------------------------------
@@ -155,11 +153,11 @@ bool Transport::is_blocked(std::int64_t now_ns) {
 
 Status Transport::acquire(lwmq_tli_buffer* out_buffer) {
   if (is_blocked(os::now_ns())) return LWMQ_E_FULL;
-  return tli_.acquire(transport_, out_buffer);
+  return tli().acquire(transport_, out_buffer);
 }
 
 Status Transport::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32_t kind) {
-  if (bytes > buffer->room) return tli_.show(transport_, buffer, bytes, kind);  // it has the text
+  if (bytes > buffer->room) return tli().show(transport_, buffer, bytes, kind);  // it has the text
   const std::int64_t now_ns = os::now_ns();
   bool blocked = false;
   bool passes = false;
@@ -173,13 +171,13 @@ Status Transport::show(lwmq_tli_buffer* buffer, std::uint64_t bytes, std::uint32
     kind = passing.kind;
     blocked = sending_.blocked_until_ns() > now_ns;
   }
-  const Status status = passes ? tli_.show(transport_, buffer, bytes, kind) : LWMQ_OK;
+  const Status status = passes ? tli().show(transport_, buffer, bytes, kind) : LWMQ_OK;
   if (blocked && status == LWMQ_OK) buffer->room = 0;  // the next extent has to acquire
   return status;
 }
 
 std::int32_t Transport::state(lwmq_tli_figures* out_figures) {
-  const std::int32_t state = tli_.state(transport_, out_figures);
+  const std::int32_t state = tli().state(transport_, out_figures);
   if (out_figures != nullptr && is_blocked(os::now_ns())) out_figures->free_buffers = 0;
   return state;
 }
@@ -197,7 +195,7 @@ bool Transport::pull(std::int64_t now_ns) {
     // Behind a peer that has gone, nothing waits for more room: its end comes behind all that it has shown.
     if (landing_.is_full() && is_connected()) return false;
     lwmq_tli_extent extent{};
-    const Status status = tli_.land(transport_, &extent);
+    const Status status = tli().land(transport_, &extent);
     if (status == LWMQ_OK) {
       landing_.put(extent);
     } else if (status == LWMQ_E_EMPTY) {
@@ -213,7 +211,7 @@ bool Transport::pull(std::int64_t now_ns) {
 Status Transport::land(lwmq_tli_extent* out_extent) {
   const std::lock_guard lock(landing_mutex_);
   if (!pull(os::now_ns())) {
-    const Status status = landing_.is_open() ? tli_.land(transport_, out_extent) : LWMQ_E_EMPTY;
+    const Status status = landing_.is_open() ? tli().land(transport_, out_extent) : LWMQ_E_EMPTY;
     if (status == LWMQ_OK) references_.fetch_add(1, std::memory_order_relaxed);
     return status;
   }
@@ -229,7 +227,7 @@ void Transport::release(lwmq_tli_extent* extent) {
 }
 
 void Transport::abandon(lwmq_tli_buffer* buffer) {
-  tli_.abandon(transport_, buffer);
+  tli().abandon(transport_, buffer);
   if (keeps_) drop_reference();
 }
 
@@ -241,7 +239,7 @@ void Transport::close(std::uint32_t lent, std::uint64_t unsent) {
   }
   references_.fetch_add(lent, std::memory_order_relaxed);
   keeps_ = lent > 0;
-  tli_.close(transport_, lent, unsent);
+  tli().close(transport_, lent, unsent);
   drop_reference();
 }
 
@@ -280,7 +278,7 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) {
     const auto ms = until == INT64_MAX ? LWMQ_FOREVER
                                        : static_cast<std::uint32_t>(std::clamp<std::int64_t>(
                                              left / os::kMillisecond, 0, LWMQ_FOREVER - 1));
-    const Status status = tli_.wait(transport_, what, timeout_ms == 0 ? 0 : ms);
+    const Status status = tli().wait(transport_, what, timeout_ms == 0 ? 0 : ms);
     if (status != LWMQ_E_TIMED_OUT || timeout_ms == 0) return status;
   }
 }
@@ -288,7 +286,7 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) {
 std::int32_t Transport::arm(std::uint32_t what) {
   if (what == 0) {
     stop_timer();
-    return tli_.arm(transport_, 0);
+    return tli().arm(transport_, 0);
   }
   const std::int64_t now_ns = os::now_ns();
   std::int64_t due = kNeverDue;
@@ -319,10 +317,10 @@ std::int32_t Transport::arm(std::uint32_t what) {
     const itimerspec at{{0, 0}, {due / 1'000'000'000, due % 1'000'000'000}};
     timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
   }
-  if (!full) return tli_.arm(transport_, what);
+  if (!full) return tli().arm(transport_, what);
   // What is there below has to wait until something here has left: that is when the timer rings.
   const std::uint32_t room = what & LWMQ_TLI_WAIT_ROOM;
-  const std::int32_t ready = tli_.arm(transport_, room | LWMQ_TLI_WAIT_STATE);
+  const std::int32_t ready = tli().arm(transport_, room | LWMQ_TLI_WAIT_STATE);
   return room != 0 ? ready : 0;
 }
 
@@ -336,7 +334,7 @@ void Transport::stop_timer() {
 std::int32_t Transport::fd() {
   const std::lock_guard lock(landing_mutex_);
   if (own_poll_) return own_poll_.get();
-  const std::int32_t below = tli_.descriptor(transport_);
+  const std::int32_t below = tli().descriptor(transport_);
   if (below < 0) return -1;
   os::UniqueFd made(epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
