@@ -293,7 +293,7 @@ static lwmq_status accept_next(lwmq_tli_listener* listener, lwmq_tli_transport**
   return first == NULL ? LWMQ_E_EMPTY : LWMQ_OK;
 }
 
-static int32_t descriptor_of_listener(lwmq_tli_listener* listener) { return listener->bell->fd; }
+static int32_t listener_descriptor(lwmq_tli_listener* listener) { return listener->bell->fd; }
 
 static void close_listener(lwmq_tli_listener* listener) {
   pthread_mutex_lock(&mutex);
@@ -539,7 +539,7 @@ static const lwmq_tli_listener_table listener_table = {
     .listen = listen_at,
     .accept = accept_next,
     .tend = NULL, /* who gives up leaves nothing */
-    .descriptor = descriptor_of_listener,
+    .descriptor = listener_descriptor,
     .close = close_listener,
 };
 
