@@ -194,6 +194,7 @@ TEST_P(CloseOver, OfRedundantTransportsMayBeRepeatedWhereASignalHasEndedIt) {
 }
 
 LWMQ_OVER_PROVIDERS(CloseOver);
+LWMQ_OVER_MANDATORY_TABLES(CloseOver);
 
 }  // namespace
 }  // namespace lwmq::conformance

@@ -369,6 +369,7 @@ TEST(Loan, IsOfAtLeastOneMessage) {
 }
 
 LWMQ_OVER_PROVIDERS(LoanOver);
+LWMQ_OVER_MANDATORY_TABLES(LoanOver);
 
 }  // namespace
 }  // namespace lwmq::conformance

@@ -57,14 +57,17 @@ inline const Subject kToy{"toy", [] { return "toy://" + fresh_name(); }, "toy://
                            lwmq::conformance::name_of);                                    \
   INSTANTIATE_TEST_SUITE_P(Toy, Suite, testing::Values(lwmq::conformance::kToy), lwmq::conformance::name_of)
 
-// For suites about transports, channels and requests themselves: also with the mandatory tables alone.
+// Beside those, for suites in which the longer way of a call, or a peer that shares no page, could differ.
+#define LWMQ_OVER_MANDATORY_TABLES(Suite)                                              \
+  INSTANTIATE_TEST_SUITE_P(Hidden, Suite, testing::Values(lwmq::conformance::kHidden), \
+                           lwmq::conformance::name_of);                                \
+  INSTANTIATE_TEST_SUITE_P(Far, Suite, testing::Values(lwmq::conformance::kFar), lwmq::conformance::name_of)
+
+// For suites about transports, channels and requests themselves.
 #define LWMQ_OVER_ALL_PROVIDERS(Suite)                                                       \
   LWMQ_OVER_PROVIDERS(Suite);                                                                \
+  LWMQ_OVER_MANDATORY_TABLES(Suite);                                                         \
   INSTANTIATE_TEST_SUITE_P(TraceLoop, Suite, testing::Values(lwmq::conformance::kTraceLoop), \
-                           lwmq::conformance::name_of);                                      \
-  INSTANTIATE_TEST_SUITE_P(Hidden, Suite, testing::Values(lwmq::conformance::kHidden),       \
-                           lwmq::conformance::name_of);                                      \
-  INSTANTIATE_TEST_SUITE_P(Far, Suite, testing::Values(lwmq::conformance::kFar),             \
                            lwmq::conformance::name_of);                                      \
   INSTANTIATE_TEST_SUITE_P(FarLate, Suite, testing::Values(lwmq::conformance::kFarLate),     \
                            lwmq::conformance::name_of)

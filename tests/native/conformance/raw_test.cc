@@ -379,6 +379,7 @@ TEST_P(RawChannelOver, IsKeptByNoPeerThatSaysGoodbyeForEver) {
 }
 
 LWMQ_OVER_PROVIDERS(RawChannelOver);
+LWMQ_OVER_MANDATORY_TABLES(RawChannelOver);
 
 // rows: S10
 TEST(RawChannelThatErases, LeavesALentBufferAloneUntilItComesBack) {
