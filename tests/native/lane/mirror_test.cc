@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "golden.h"
 #include "seed.h"
 
 namespace lwmq::lane {
@@ -292,6 +293,37 @@ TEST(Mirror, BringsEverythingInOrderHoweverItIsCut) {
     EXPECT_EQ(landed[i], shown[1 - i]);
     EXPECT_GT(landed[i], 1000u);
   }
+}
+
+std::string sent_by(End& end) {
+  end.send(kAll);
+  std::string bytes(end.on_way.begin(), end.on_way.end());
+  end.on_way.clear();
+  return bytes;
+}
+
+// An independent peer can be written from these bytes and wire/WIRE.md.
+TEST(Mirror, SendsTheGoldenBytes) {
+  auto golden = testing_support::read_golden(LWMQ_SOURCE_ROOT "/tests/wire/range.hex");
+  ASSERT_EQ(golden.size(), 5u);
+  End from(2, 512);
+  lwmq_tli_buffer buffer{};
+  ASSERT_EQ(from.sender.acquire(&buffer), LWMQ_OK);
+  std::memset(buffer.next, 0, 8);
+  show(from, &buffer, "one");
+  show(from, &buffer, "");
+  EXPECT_EQ(sent_by(from), golden["extents"].bytes + golden["order"].bytes);
+  ship(from, &buffer);
+  EXPECT_EQ(sent_by(from), golden["end"].bytes);
+  auto* released =
+      reinterpret_cast<std::atomic<std::uint32_t>*>(from.own.get() + SideLayout::kReleasedOffset);
+  released[1].store(5);
+  from.feed.freed(1);
+  EXPECT_EQ(sent_by(from), golden["lap"].bytes);
+  from.sides.own_header().unsent = 7;
+  from.sides.own_header().closed = 1;
+  from.feed.close();
+  EXPECT_EQ(sent_by(from), golden["closed"].bytes);
 }
 
 // A peer that opens what it has not got back yet makes us give the same buffer back twice.
