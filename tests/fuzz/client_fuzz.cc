@@ -6,6 +6,7 @@
 #include "stats/page.h"
 #include "stream/line.h"
 #include "stream/reader.h"
+#include "tli/registry.h"
 
 namespace lwmq::fuzz {
 namespace {
@@ -43,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   lwmq_tli_transport* ours = nullptr;
   lwmq_tli_transport* theirs = nullptr;
   require(loop()->listener->listen(kAddress, &options, &listener) == LWMQ_OK &&
-              loop()->transport->connect(kAddress, &options, 1000, &ours) == LWMQ_OK &&
+              lwmq::tli::connect(*loop(), kAddress, options, 1000, &ours) == LWMQ_OK &&
               loop()->listener->accept(listener, &theirs) == LWMQ_OK,
           "both ends meet");
   stream::Reach reach;

@@ -5,6 +5,7 @@
 #include "conversation.h"
 #include "stream/client.h"
 #include "stream/question.h"
+#include "tli/registry.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lwmq;
@@ -22,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (choice >= 250) client.reset();  // leaves, in order
     if (!client) {
       lwmq_tli_transport* transport = nullptr;
-      require(loop()->transport->connect(kAddress, &options, 1000, &transport) == LWMQ_OK,
+      require(lwmq::tli::connect(*loop(), kAddress, options, 1000, &transport) == LWMQ_OK,
               "the endpoint is there");
       client = std::make_unique<stream::Link>(loop(), transport);
       // All but some join before, so that more than the first message is met.

@@ -6,11 +6,12 @@
  *     static const lwmq_tli_provider kProvider = { sizeof(lwmq_tli_provider), LWMQ_TLI_VERSION, "mine", ... };
  *     LWMQ_TLI_REGISTER(kProvider);
  *
- * It fills in up to five tables:
+ * It fills in up to six tables:
  *
  *     provider    name, claim, limits, service      what it is
  *     listener    listen ... close                  who serves an address
- *     transport   connect ... close                 one conversation: all that channels need
+ *     attempt     begin, advance ... cancel         how a peer is reached, in steps that wait for nothing
+ *     transport   peer ... close                    one conversation: all that channels need
  *     fast        shortcuts for speed alone         optional, as is each of its calls
  *     memory      windows                           optional: memory that a peer can reach
  *
@@ -29,8 +30,8 @@
  *   room)
  *   and one receives (land, arm, wait for extents). The two may be different threads, and their waits may overlap.
  *   release, peer, descriptor, state without figures, and the calls for windows: any thread. release, and abandon of
- *   buffers that stay lent, are allowed even after close. listen, and the calls on one listener: one thread at a time.
- *   connect: several threads at once.
+ *   buffers that stay lent, are allowed even after close. listen, and the calls on one listener or one attempt: one
+ *   thread at a time. begin, and the calls on different attempts: several threads at once.
  * Ownership: takes, lends, keeps as in lwmq.h.
  * One way (LWMQ_IS_ONE_WAY of limits): an accepted transport sends, a connected transport receives. In the other
  *   direction acquire returns LWMQ_E_FULL, land returns LWMQ_E_EMPTY, and unread_extents is 0 (state).
@@ -65,6 +66,7 @@ __attribute__((visibility("hidden"), format(printf, 2, 3))) lwmq_status lwmq_tli
 __attribute__((visibility("hidden"))) const lwmq_identity *lwmq_tli_identity(void);
 
 typedef struct lwmq_tli_listener lwmq_tli_listener;
+typedef struct lwmq_tli_attempt lwmq_tli_attempt;
 typedef struct lwmq_tli_transport lwmq_tli_transport;
 typedef struct lwmq_tli_window lwmq_tli_window;
 
@@ -183,11 +185,22 @@ typedef struct lwmq_tli_listener_table {
   void (*close)(lwmq_tli_listener *listener);
 } lwmq_tli_listener_table;
 
+/* One attempt to connect, by whoever has patience for it: the caller decides when it has taken too long. */
+typedef struct lwmq_tli_attempt_table {
+  /* LWMQ_E_EMPTY: nobody listens now (try again later). Never waits. */
+  lwmq_status (*begin)(const char *address, const lwmq_tli_options *options, lwmq_tli_attempt **out_attempt);
+  /* Takes the attempt as far as it goes; first called right behind begin. LWMQ_OK: connected. LWMQ_E_TIMED_OUT: not yet;
+     call again when the descriptor is readable. LWMQ_E_EMPTY: nobody listens any more. Every answer but
+     LWMQ_E_TIMED_OUT takes the attempt. Never waits. */
+  lwmq_status (*advance)(lwmq_tli_attempt *attempt, lwmq_tli_transport **out_transport);
+  /* Readable when advance has something to do. Level-triggered. Lent until the attempt is taken, and the same from the
+     first on that there is. -1: none yet; call advance again, at first after a millisecond. */
+  int32_t (*descriptor)(lwmq_tli_attempt *attempt);
+  /* Takes the attempt; the listener goes on. Never waits. */
+  void (*cancel)(lwmq_tli_attempt *attempt);
+} lwmq_tli_attempt_table;
+
 typedef struct lwmq_tli_transport_table {
-  /* Makes one attempt to connect. LWMQ_E_EMPTY: nobody listens now (try again later). Waits at most timeout_ms for the
-     handshake; LWMQ_E_TIMED_OUT: nobody has answered it. */
-  lwmq_status (*connect)(const char *address, const lwmq_tli_options *options, uint32_t timeout_ms,
-                         lwmq_tli_transport **out_transport);
   /* Who is at the other end; unchanged after that end has gone. Never waits. Any thread. */
   void (*peer)(lwmq_tli_transport *transport, lwmq_tli_peer *out_peer);
   /* LWMQ_TLI_CONNECTED, _CLOSED or _LOST. Never waits. A loss is noticed within the time that `limits` says. Not NULL,
@@ -303,6 +316,7 @@ typedef struct lwmq_tli_provider {
   lwmq_status (*limits)(const char *address, lwmq_limits *out_limits);
 
   const lwmq_tli_listener_table *listener;
+  const lwmq_tli_attempt_table *attempt;
   const lwmq_tli_transport_table *transport;
   const lwmq_tli_fast_table *fast;     /* NULL: no shortcuts */
   const lwmq_tli_memory_table *memory; /* NULL: it shares no memory */

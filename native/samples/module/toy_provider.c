@@ -72,6 +72,11 @@ struct lwmq_tli_listener {
   lwmq_tli_listener* next;
 };
 
+struct lwmq_tli_attempt {
+  char address[sizeof TOY_SCHEME + NAME_BYTES_MAX];
+  lwmq_tli_options options;
+};
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed; /* some extent, some room, some end of an end */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -337,16 +342,34 @@ static lwmq_status meet(lwmq_tli_listener* listener, const lwmq_tli_options* opt
   return LWMQ_OK;
 }
 
-static lwmq_status connect_to(const char* address, const lwmq_tli_options* options, uint32_t timeout_ms,
-                              lwmq_tli_transport** out_transport) {
-  (void)timeout_ms; /* there is nobody to wait for: the answer is here */
-  lwmq_status status = check(address, options);
+static lwmq_status begin(const char* address, const lwmq_tli_options* options,
+                         lwmq_tli_attempt** out_attempt) {
+  const lwmq_status status = check(address, options);
   if (status != LWMQ_OK) return status;
+  lwmq_tli_attempt* made = malloc(sizeof *made);
+  if (made == NULL) return lwmq_tli_fail(LWMQ_E_NO_MEMORY, "%s: no memory for an attempt", address);
+  snprintf(made->address, sizeof made->address, "%s", address);
+  made->options = *options;
+  *out_attempt = made;
+  return LWMQ_OK;
+}
+
+static void cancel(lwmq_tli_attempt* attempt) { free(attempt); }
+
+/* There is nobody to wait for: the first step is the last. */
+static lwmq_status advance(lwmq_tli_attempt* attempt, lwmq_tli_transport** out_transport) {
   pthread_mutex_lock(&mutex);
-  lwmq_tli_listener* listener = *place_of(address);
-  status = listener == NULL ? LWMQ_E_EMPTY : meet(listener, options, out_transport);
+  lwmq_tli_listener* listener = *place_of(attempt->address);
+  const lwmq_status status =
+      listener == NULL ? LWMQ_E_EMPTY : meet(listener, &attempt->options, out_transport);
   pthread_mutex_unlock(&mutex);
+  cancel(attempt);
   return status;
+}
+
+static int32_t descriptor_of_attempt(lwmq_tli_attempt* attempt) {
+  (void)attempt;
+  return -1;
 }
 
 /* ---- Sending: the caller of what has no lock of its own has the mutex ------------------------ */
@@ -543,8 +566,14 @@ static const lwmq_tli_listener_table listener_table = {
     .close = close_listener,
 };
 
+static const lwmq_tli_attempt_table attempt_table = {
+    .begin = begin,
+    .advance = advance,
+    .descriptor = descriptor_of_attempt,
+    .cancel = cancel,
+};
+
 static const lwmq_tli_transport_table transport_table = {
-    .connect = connect_to,
     .peer = peer,
     .state = state,
     .acquire = acquire,
@@ -567,6 +596,7 @@ static const lwmq_tli_provider toy = {
     .claim = claim,
     .limits = limits,
     .listener = &listener_table,
+    .attempt = &attempt_table,
     .transport = &transport_table,
 };
 

@@ -237,10 +237,9 @@ Status Channel::open(std::int32_t role) {
     return status;
   }
   phase_.store(Phase::kOpen);
-  // Whether somebody listens decides what an automatic role becomes: found out now, so that it is settled
-  // when we return.
-  if (role == LWMQ_ROLE_AUTO) connect(os::now_ns(), true);
-  service::ServiceThread::attending().request(&attend_);
+  if (role == LWMQ_ROLE_AUTO) connect(os::now_ns());
+  service::ServiceThread::attending().request(&attend_);  // which has an attempt gone on with
+  if (role == LWMQ_ROLE_AUTO) settle_role();
   return LWMQ_OK;
 }
 

@@ -203,8 +203,8 @@ class Channel {
   };
   struct Connect final : service::Served {
     explicit Connect(Channel* owner) noexcept : channel(owner) {}
-    std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override {
-      return channel->connect(now_ns, alone);
+    std::int64_t serve(std::int64_t now_ns, bool /*alone*/) noexcept override {
+      return channel->connect(now_ns);
     }
     Channel* channel;
   };
@@ -364,7 +364,11 @@ class Channel {
   void tend_listener() noexcept;
   std::int64_t attend(std::int64_t now_ns, bool alone) noexcept;
   std::int64_t attend_merge(std::int64_t now_ns) noexcept;
-  std::int64_t connect(std::int64_t now_ns, bool alone) noexcept;
+  std::int64_t connect(std::int64_t now_ns) noexcept;
+  std::int64_t watch_attempt(std::int64_t now_ns) noexcept;
+  void unwatch_attempt() noexcept;
+  void cancel_attempt() noexcept;
+  void settle_role() noexcept;
   std::int64_t ship_waiting(std::int64_t now_ns, bool alone) noexcept;
   std::int64_t tidy(std::int64_t now_ns) noexcept;
   bool has_erased() noexcept;
@@ -482,8 +486,9 @@ class Channel {
 
   const std::shared_ptr<stats::Entry> entry_;  // what others see of it
 
-  std::mutex connect_mutex_;  // guards the next
-  std::uint32_t stalls_ = 0;  // handshakes in a row that nobody answered while others waited
+  std::mutex connect_mutex_;             // guards the next two
+  lwmq_tli_attempt* attempt_ = nullptr;  // under way; neither a peer nor a listener is there meanwhile
+  std::int64_t attempt_began_ns_ = 0;
   std::mutex failure_mutex_;
   Failure failure_;  // of the last attempt to connect or to listen
   Failure broken_;   // the peer broke the protocol; guarded by failure_mutex_

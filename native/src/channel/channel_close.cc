@@ -136,6 +136,7 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
     service::ServiceThread::connecting().remove(&connect_);
     service::ServiceThread::attending().remove(&attend_);
     attending_ = false;
+    cancel_attempt();
   }
   landing_.take();  // a thread of the application that still waits in receive leaves within a slice
   take_pump();

@@ -13,17 +13,20 @@
 #include "os/identity.h"
 #include "os/membarrier.h"
 #include "stats/process_counters.h"
+#include "tli/registry.h"
 
 namespace lwmq::channel {
 
 namespace {
 
-constexpr std::uint32_t kHandshakeMs = 200;
-// Where other channels wait for the thread: a little first, for a server that does not answer is perhaps
-// stopped; and of the thread's time a share.
-constexpr std::uint32_t kHastyHandshakeMs = 25;
-constexpr std::uint32_t kStallsCounted = 2;
-constexpr std::int64_t kStallShare = 32;
+// Of an attempt to connect. Over a network, what is lost of it is sent again after 1, 3 and 7 s, and a name
+// server that does not answer is passed over after 5. A server that is stopped, or busy with another peer,
+// finds the same attempt later.
+constexpr std::int64_t kAttemptNs = 10'000 * os::kMillisecond;
+// Between two looks at an attempt without a descriptor: a share of the time that it has taken.
+constexpr std::int64_t kLookShare = 8;
+constexpr std::int64_t kLookMaxNs = 100 * os::kMillisecond;
+constexpr std::uint32_t kSettleMs = 200;
 // An activity that is over is noticed after one tick; a receiver that may have missed the end of a buffer
 // looks again after 5, 10, 20 ... ms, so that a peer whose thread was not running in between is still seen
 // to have shipped.
@@ -157,24 +160,28 @@ Status Channel::listen() noexcept {
   return LWMQ_OK;
 }
 
-// On the connecting thread; once on the application's, in open.
-std::int64_t Channel::connect(std::int64_t now_ns, bool alone) noexcept {
+// Begins an attempt where none is under way, and takes it as far as it goes. Returns when to call again. On
+// the connecting thread; once on the application's, in open.
+std::int64_t Channel::connect(std::int64_t now_ns) noexcept {
   if (role_ == LWMQ_ROLE_SERVER) return service::kNever;
   // One at a time: who looked before the other has bound the address would connect us to ourselves.
   const std::lock_guard lock(connect_mutex_);
   if (attached_.load(std::memory_order_acquire) != nullptr ||
       listener_.load(std::memory_order_acquire) != nullptr)
     return service::kNever;
-  std::int64_t again = now_ns + retry_ms_ * os::kMillisecond;
-  const std::uint32_t patience_ms = alone ? kHandshakeMs : kHastyHandshakeMs << stalls_;
+  const std::int64_t again = now_ns + retry_ms_ * os::kMillisecond;
   lwmq_tli_transport* transport = nullptr;
-  Status status =
-      filters::connect(*provider_, address_.c_str(), tli_options_, filters_, patience_ms, &transport);
-  if (status != LWMQ_E_TIMED_OUT) {
-    stalls_ = 0;
-  } else if (!alone) {
-    stalls_ = std::min(stalls_ + 1, kStallsCounted);
-    again = std::max(again, os::now_ns() + kStallShare * patience_ms * os::kMillisecond);
+  Status status = LWMQ_OK;
+  if (attempt_ == nullptr) {
+    attempt_began_ns_ = now_ns;
+    status = filters::begin(*provider_, address_.c_str(), tli_options_, filters_, &attempt_);
+  }
+  if (status == LWMQ_OK) {
+    unwatch_attempt();  // whose descriptor may go, or live on in the transport
+    status = tli::advance(*provider_, address_.c_str(), attempt_, &transport);
+    if (status == LWMQ_E_TIMED_OUT && now_ns - attempt_began_ns_ < kAttemptNs) return watch_attempt(now_ns);
+    if (status == LWMQ_E_TIMED_OUT) provider_->attempt->cancel(attempt_);
+    attempt_ = nullptr;
   }
   if (status == LWMQ_OK) {
     if (!attach(transport)) return again;
@@ -186,6 +193,7 @@ std::int64_t Channel::connect(std::int64_t now_ns, bool alone) noexcept {
     status = listen();
     if (status == LWMQ_OK) {
       set_connect_failure(LWMQ_OK);
+      changed();  // for settle_role
       service::ServiceThread::attending().request(&attend_);
       return service::kNever;
     }
@@ -193,6 +201,44 @@ std::int64_t Channel::connect(std::int64_t now_ns, bool alone) noexcept {
   }
   set_connect_failure(status);
   return again;
+}
+
+// With connect_mutex_, like what follows. Returns when to look at the attempt again, if it says nothing.
+std::int64_t Channel::watch_attempt(std::int64_t now_ns) noexcept {
+  const std::int64_t until = attempt_began_ns_ + kAttemptNs;
+  const int fd = provider_->attempt->descriptor(attempt_);
+  if (fd >= 0 && service::ServiceThread::connecting().watch(&connect_, fd) == LWMQ_OK) return until;
+  const std::int64_t share = (now_ns - attempt_began_ns_) / kLookShare;
+  return std::min(until, now_ns + std::clamp(share, os::kMillisecond, kLookMaxNs));
+}
+
+void Channel::unwatch_attempt() noexcept {
+  const int fd = provider_->attempt->descriptor(attempt_);
+  if (fd >= 0) service::ServiceThread::connecting().unwatch(fd);
+}
+
+// When the connecting thread comes no more.
+void Channel::cancel_attempt() noexcept {
+  const std::lock_guard lock(connect_mutex_);
+  if (attempt_ == nullptr) return;
+  unwatch_attempt();
+  provider_->attempt->cancel(std::exchange(attempt_, nullptr));
+}
+
+// Whether somebody listens decides what an automatic role becomes: that is settled when open returns, where
+// it takes but a moment. Waits for the connecting thread.
+void Channel::settle_role() noexcept {
+  const Inside inside(*this);
+  const std::int64_t deadline = os::deadline_of(kSettleMs);
+  const auto is_under_way = [this] {
+    const std::lock_guard lock(connect_mutex_);
+    return attempt_ != nullptr;
+  };
+  for (;;) {
+    const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
+    if (phase_.load() != Phase::kOpen || !is_under_way()) return;
+    if (os::wait_for_change(seen, deadline, changes_) != LWMQ_OK) return;
+  }
 }
 
 // Takes the next peer, if one waits: 0; else when to look again. On the attending thread.
@@ -323,7 +369,7 @@ std::int64_t Channel::attend_merge(std::int64_t now_ns) noexcept {
   return service::kNever;
 }
 
-// While there is a peer nobody is accepted: who tries to connect meanwhile gives up, and tries again.
+// While there is a peer nobody is accepted: who tries to connect meanwhile waits, until it gives up.
 void Channel::tend_listener() noexcept {
   if (provider_->listener->tend == nullptr || attached_.load(std::memory_order_relaxed) == nullptr) return;
   if (auto* listener = listener_.load(std::memory_order_acquire); listener != nullptr)

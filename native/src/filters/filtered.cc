@@ -43,6 +43,13 @@ struct Listener {
   std::shared_ptr<Poll> poll;
 };
 
+struct Attempt {
+  std::string address;
+  const lwmq_tli_provider* below;
+  lwmq_tli_attempt* attempt;
+  std::shared_ptr<Filters> filters;
+};
+
 class Transport final : public Below {
  public:
   Transport(const lwmq_tli_provider* below, lwmq_tli_transport* transport, std::shared_ptr<Filters> filters,
@@ -108,6 +115,7 @@ class Transport final : public Below {
 };
 
 Transport* of(lwmq_tli_transport* transport) noexcept { return reinterpret_cast<Transport*>(transport); }
+Attempt* of(lwmq_tli_attempt* attempt) noexcept { return reinterpret_cast<Attempt*>(attempt); }
 Listener* of(lwmq_tli_listener* listener) noexcept { return reinterpret_cast<Listener*>(listener); }
 
 // ---- Copies -----------------------------------------------------------------------------------------
@@ -439,15 +447,34 @@ void close_listener(lwmq_tli_listener* listener) {
 }
 
 // `filters`: null where nobody has any.
-Status connect_behind(const char* address, const lwmq_tli_options* options, std::shared_ptr<Filters> filters,
-                      std::uint32_t timeout_ms, lwmq_tli_transport** out_transport) {
-  const lwmq_tli_provider* below = nullptr;
-  Status status = take_apart(address, &below, &filters);
-  if (status != LWMQ_OK) return status;
-  lwmq_tli_transport* transport = nullptr;
-  status = tli::connect(*below, behind_filters(address), *options, timeout_ms, &transport);
+Status begin_behind(const char* address, const lwmq_tli_options* options, std::shared_ptr<Filters> filters,
+                    lwmq_tli_attempt** out_attempt) {
+  auto made = std::make_unique<Attempt>();
+  made->address = address;
+  made->filters = std::move(filters);
+  Status status = take_apart(address, &made->below, &made->filters);
+  if (status == LWMQ_OK) status = tli::begin(*made->below, behind_filters(address), *options, &made->attempt);
   if (is_failure(status)) add_context(address);
-  return status != LWMQ_OK ? status : wrap(below, transport, std::move(filters), nullptr, out_transport);
+  if (status == LWMQ_OK) *out_attempt = reinterpret_cast<lwmq_tli_attempt*>(made.release());
+  return status;
+}
+
+lwmq_status advance(lwmq_tli_attempt* attempt, lwmq_tli_transport** out_transport) {
+  Attempt* made = of(attempt);
+  lwmq_tli_transport* transport = nullptr;
+  Status status = made->below->attempt->advance(made->attempt, &transport);
+  if (status == LWMQ_E_TIMED_OUT) return status;
+  if (status == LWMQ_OK)
+    status = wrap(made->below, transport, std::move(made->filters), nullptr, out_transport);
+  if (is_failure(status)) add_context(made->address.c_str());
+  delete made;
+  return status;
+}
+
+void cancel(lwmq_tli_attempt* attempt) {
+  Attempt* made = of(attempt);
+  made->below->attempt->cancel(made->attempt);
+  delete made;
 }
 
 using T = lwmq_tli_transport*;
@@ -467,12 +494,20 @@ constexpr lwmq_tli_listener_table kListener = {
     .close = close_listener,
 };
 
+constexpr lwmq_tli_attempt_table kAttempt = {
+    .begin =
+        [](const char* address, const lwmq_tli_options* options, lwmq_tli_attempt** out_attempt) {
+          return begin_behind(address, options, nullptr, out_attempt);
+        },
+    .advance = advance,
+    .descriptor = [](lwmq_tli_attempt* attempt) -> std::int32_t {
+      return of(attempt)->below->attempt->descriptor(of(attempt)->attempt);
+    },
+    .cancel = cancel,
+};
+
 // No shortcuts: a filter sees each extent, and what landed last here need not have landed last below.
 constexpr lwmq_tli_transport_table kTransport = {
-    .connect =
-        [](const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms, T* out_transport) {
-          return connect_behind(address, options, nullptr, timeout_ms, out_transport);
-        },
     .peer = [](T t, lwmq_tli_peer* out_peer) { of(t)->tli().peer(of(t)->transport(), out_peer); },
     .state = [](T t, lwmq_tli_figures* out_figures) { return of(t)->state(out_figures); },
     .acquire = [](T t, lwmq_tli_buffer* out_buffer) { return of(t)->acquire(out_buffer); },
@@ -498,6 +533,7 @@ struct Wrapped {
     provider.claim = claim;
     provider.limits = limits;
     provider.listener = &kListener;
+    provider.attempt = &kAttempt;
     provider.transport = &kTransport;
     provider.fast = nullptr;
     if (below.memory == nullptr) return;
@@ -567,13 +603,11 @@ Status listen(const lwmq_tli_provider& provider, const char* address, const lwmq
                         [&] { return listen_behind(address, &options, filters, out_listener); });
 }
 
-Status connect(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
-               const std::shared_ptr<Filters>& filters, std::uint32_t timeout_ms,
-               lwmq_tli_transport** out_transport) {
-  if (!is_wrapped(provider)) return tli::connect(provider, address, options, timeout_ms, out_transport);
-  return tli::with_text(provider, address, [&] {
-    return connect_behind(address, &options, filters, timeout_ms, out_transport);
-  });
+Status begin(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
+             const std::shared_ptr<Filters>& filters, lwmq_tli_attempt** out_attempt) {
+  if (!is_wrapped(provider)) return tli::begin(provider, address, options, out_attempt);
+  return tli::with_text(provider, address,
+                        [&] { return begin_behind(address, &options, filters, out_attempt); });
 }
 
 }  // namespace lwmq::filters

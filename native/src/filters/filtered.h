@@ -23,12 +23,11 @@ Status find(const char* address, const lwmq_tli_provider** out_provider) noexcep
 // The filters of a channel at `address`; null where that names none. LWMQ_E_ADDRESS with a text.
 Status make_filters(const char* address, std::shared_ptr<Filters>* out_filters);
 
-// As tli::listen and tli::connect (tli/registry.h). Where `provider` is a wrapped one, what it makes asks
+// As tli::listen and tli::begin (tli/registry.h). Where `provider` is a wrapped one, what it makes asks
 // `filters`, which may be null: then those that the address names, its own.
 Status listen(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
               const std::shared_ptr<Filters>& filters, lwmq_tli_listener** out_listener);
-Status connect(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
-               const std::shared_ptr<Filters>& filters, std::uint32_t timeout_ms,
-               lwmq_tli_transport** out_transport);
+Status begin(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
+             const std::shared_ptr<Filters>& filters, lwmq_tli_attempt** out_attempt);
 
 }  // namespace lwmq::filters

@@ -2,9 +2,10 @@
 // else.
 //
 // A process has four, each started at its first use. One attends to channels (accepts, ships what waits for
-// room, retires lost peers). One connects, because an attempt may wait for a handshake that the first thread
-// has to answer. One calls the application back, which may take its time. One serves all endpoints of
-// streams, and ends with the last of them. All sleep without any wake-up while nothing is asked of them.
+// room, retires lost peers). One connects, which waits for nobody, and binds where nobody listens, which may
+// wait for a process that dies there. One calls the application back, which may take its time. One serves all
+// endpoints of streams, and ends with the last of them. All sleep without any wake-up while nothing is asked
+// of them.
 #pragma once
 
 #include <sys/epoll.h>

@@ -44,6 +44,16 @@ Status with_text(const lwmq_tli_provider& provider, const char* address, Call&& 
 Status limits(const lwmq_tli_provider& provider, const char* address, lwmq_limits* out_limits);
 Status listen(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
               lwmq_tli_listener** out_listener) noexcept;
+Status begin(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
+             lwmq_tli_attempt** out_attempt) noexcept;
+Status advance(const lwmq_tli_provider& provider, const char* address, lwmq_tli_attempt* attempt,
+               lwmq_tli_transport** out_transport) noexcept;
+
+// For threads that have nothing else to do. Takes an attempt that has just begun and waits for its end, at
+// most timeout_ms: LWMQ_E_TIMED_OUT, without a text. A signal ends no handshake.
+Status finish(const lwmq_tli_provider& provider, const char* address, lwmq_tli_attempt* attempt,
+              std::uint32_t timeout_ms, lwmq_tli_transport** out_transport) noexcept;
+// Begins one, and waits for its end.
 Status connect(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
                std::uint32_t timeout_ms, lwmq_tli_transport** out_transport) noexcept;
 

@@ -48,21 +48,24 @@ const lwmq_tli_fast_table& fast_of(const lwmq_tli_provider& provider) noexcept {
 const char* flaw_of(const lwmq_tli_provider& p) noexcept {
   if (const char* flaw = flaw_of_head(p); flaw != nullptr) return flaw;
   const Entry parts[] = {LWMQ_ENTRY(p, claim), LWMQ_ENTRY(p, limits), LWMQ_ENTRY(p, listener),
-                         LWMQ_ENTRY(p, transport)};
+                         LWMQ_ENTRY(p, attempt), LWMQ_ENTRY(p, transport)};
   if (const char* flaw = first_missing(parts); flaw != nullptr) return flaw;
   const lwmq_tli_listener_table& listener = *p.listener;
   const Entry of_listener[] = {LWMQ_TABLE_ENTRY(listener, listen), LWMQ_TABLE_ENTRY(listener, accept),
                                LWMQ_TABLE_ENTRY(listener, descriptor), LWMQ_TABLE_ENTRY(listener, close)};
   if (const char* flaw = first_missing(of_listener); flaw != nullptr) return flaw;
+  const lwmq_tli_attempt_table& attempt = *p.attempt;
+  const Entry of_attempt[] = {LWMQ_TABLE_ENTRY(attempt, begin), LWMQ_TABLE_ENTRY(attempt, advance),
+                              LWMQ_TABLE_ENTRY(attempt, descriptor), LWMQ_TABLE_ENTRY(attempt, cancel)};
+  if (const char* flaw = first_missing(of_attempt); flaw != nullptr) return flaw;
   const lwmq_tli_transport_table& transport = *p.transport;
   const Entry of_transport[] = {
-      LWMQ_TABLE_ENTRY(transport, connect), LWMQ_TABLE_ENTRY(transport, peer),
-      LWMQ_TABLE_ENTRY(transport, state),   LWMQ_TABLE_ENTRY(transport, acquire),
-      LWMQ_TABLE_ENTRY(transport, show),    LWMQ_TABLE_ENTRY(transport, ship),
-      LWMQ_TABLE_ENTRY(transport, abandon), LWMQ_TABLE_ENTRY(transport, land),
-      LWMQ_TABLE_ENTRY(transport, release), LWMQ_TABLE_ENTRY(transport, wait),
-      LWMQ_TABLE_ENTRY(transport, arm),     LWMQ_TABLE_ENTRY(transport, descriptor),
-      LWMQ_TABLE_ENTRY(transport, close),
+      LWMQ_TABLE_ENTRY(transport, peer),       LWMQ_TABLE_ENTRY(transport, state),
+      LWMQ_TABLE_ENTRY(transport, acquire),    LWMQ_TABLE_ENTRY(transport, show),
+      LWMQ_TABLE_ENTRY(transport, ship),       LWMQ_TABLE_ENTRY(transport, abandon),
+      LWMQ_TABLE_ENTRY(transport, land),       LWMQ_TABLE_ENTRY(transport, release),
+      LWMQ_TABLE_ENTRY(transport, wait),       LWMQ_TABLE_ENTRY(transport, arm),
+      LWMQ_TABLE_ENTRY(transport, descriptor), LWMQ_TABLE_ENTRY(transport, close),
   };
   if (const char* flaw = first_missing(of_transport); flaw != nullptr) return flaw;
   const lwmq_tli_fast_table& fast = fast_of(p);

@@ -13,6 +13,7 @@
 #include "conformance/providers.h"
 #include "conformance/transport_pair.h"
 #include "least_of.h"
+#include "tli/registry.h"
 
 namespace lwmq::conformance {
 namespace {
@@ -672,7 +673,7 @@ TEST_P(ChannelOver, DropsAPeerThatSendsNonsenseAndServesTheNext) {
   lwmq_tli_options options = options_of(2, 1024, LWMQ_TLI_FOR_MESSAGES);
   lwmq_tli_transport* liar = nullptr;
   ASSERT_TRUE(eventually(
-      [&] { return tli.transport->connect(address_.c_str(), &options, 60000, &liar) == LWMQ_OK; }));
+      [&] { return lwmq::tli::connect(tli, address_.c_str(), options, 60000, &liar) == LWMQ_OK; }));
   lwmq_tli_buffer buffer{};
   ASSERT_EQ(tli.transport->acquire(liar, &buffer), LWMQ_OK);
   std::memcpy(buffer.next, "fine", 4);

@@ -11,6 +11,7 @@
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
 #include "conformance/transport_pair.h"
+#include "tli/registry.h"
 #include "wire/message_header.h"
 
 namespace lwmq::conformance {
@@ -258,7 +259,7 @@ TEST_P(LoanOver, EndsWithThePeerThatSendsNonsense) {
   lwmq_tli_options options = options_of(2, 1024, LWMQ_TLI_FOR_MESSAGES);
   lwmq_tli_transport* liar = nullptr;
   ASSERT_TRUE(eventually(
-      [&] { return tli.transport->connect(address_.c_str(), &options, 60000, &liar) == LWMQ_OK; }));
+      [&] { return lwmq::tli::connect(tli, address_.c_str(), options, 60000, &liar) == LWMQ_OK; }));
   lwmq_tli_buffer buffer{};
   ASSERT_EQ(tli.transport->acquire(liar, &buffer), LWMQ_OK);
   for (const std::uint32_t kind : {1, 1, 2, 1, 1, 1}) {
@@ -287,7 +288,7 @@ TEST_P(LoanOver, LendsWhatComesBehindAGoodbyeThatIsNone) {
   lwmq_tli_options options = options_of(2, 8192, LWMQ_TLI_FOR_MESSAGES);
   lwmq_tli_transport* liar = nullptr;
   ASSERT_TRUE(eventually(
-      [&] { return tli.transport->connect(address_.c_str(), &options, 60000, &liar) == LWMQ_OK; }));
+      [&] { return lwmq::tli::connect(tli, address_.c_str(), options, 60000, &liar) == LWMQ_OK; }));
   std::thread lying([&] {
     const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
     lwmq_tli_buffer buffer{};

@@ -9,6 +9,7 @@
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
 #include "conformance/transport_pair.h"
+#include "tli/registry.h"
 #include "wire/message_header.h"
 
 namespace lwmq::conformance {
@@ -351,7 +352,7 @@ TEST_P(RawChannelOver, IsKeptByNoPeerThatSaysGoodbyeForEver) {
     lwmq_tli_options options = options_of(2, 1024, raw ? LWMQ_TLI_FOR_RAW : LWMQ_TLI_FOR_MESSAGES);
     lwmq_tli_transport* liar = nullptr;
     ASSERT_TRUE(eventually(
-        [&] { return tli.transport->connect(address_.c_str(), &options, 60000, &liar) == LWMQ_OK; }));
+        [&] { return lwmq::tli::connect(tli, address_.c_str(), options, 60000, &liar) == LWMQ_OK; }));
     std::atomic<bool> done{false}, tired{false};
     std::thread lying([&] {  // for so long, so that the test ends, and fails
       const auto end = std::chrono::steady_clock::now() + 60s;

@@ -17,6 +17,7 @@ template <const char* kScheme, const char* kBelow>
 struct Renamed {
   static inline lwmq_tli_provider provider;
   static inline lwmq_tli_listener_table listener;
+  static inline lwmq_tli_attempt_table attempt;
   static inline lwmq_tli_transport_table transport;
 
   static const lwmq_tli_provider& below() {
@@ -37,10 +38,12 @@ struct Renamed {
   static bool fill(const char* name) {
     const lwmq_tli_provider& from = below();  // as long as we are not like it ourselves
     listener = *from.listener;
+    attempt = *from.attempt;
     transport = *from.transport;
     provider = from;
     provider.name = name;
     provider.listener = &listener;
+    provider.attempt = &attempt;
     provider.transport = &transport;
     provider.claim = [](const char* address) -> std::int32_t {
       return std::strncmp(address, kScheme, length()) == 0 ? 1 : 0;
@@ -51,9 +54,8 @@ struct Renamed {
       if (is_failure(status)) add_context(address);
       return status;
     };
-    transport.connect = [](const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms,
-                           lwmq_tli_transport** out) {
-      return below().transport->connect(address_below(address).c_str(), options, timeout_ms, out);
+    attempt.begin = [](const char* address, const lwmq_tli_options* options, lwmq_tli_attempt** out) {
+      return below().attempt->begin(address_below(address).c_str(), options, out);
     };
     return true;
   }

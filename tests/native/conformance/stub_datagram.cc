@@ -6,6 +6,7 @@
 // members, what a member shows to the hub. It drops nothing and keeps the order; every call takes one lock.
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -207,10 +208,35 @@ void close_listener(lwmq_tli_listener* listener) {
   delete listener;
 }
 
-lwmq_status connect(const char* address, const lwmq_tli_options* options, std::uint32_t /*timeout_ms*/,
-                    lwmq_tli_transport** out_transport) {
+// To connect takes two steps, a millisecond apart.
+struct Attempt {
+  std::string address;
+  lwmq_tli_options options;
+  int timer;
+};
+
+lwmq_status begin(const char* address, const lwmq_tli_options* options, lwmq_tli_attempt** out_attempt) {
   const lwmq_status status = check_options(address, options);
   if (status != LWMQ_OK) return status;
+  {
+    const std::lock_guard lock(world().mutex);
+    if (!world().listeners.contains(address)) return LWMQ_E_EMPTY;
+  }
+  constexpr itimerspec kLater{{0, 0}, {0, 1'000'000}};
+  const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+  timerfd_settime(timer, 0, &kLater, nullptr);
+  *out_attempt = reinterpret_cast<lwmq_tli_attempt*>(new Attempt{address, *options, timer});
+  return LWMQ_OK;
+}
+
+Attempt* of(lwmq_tli_attempt* attempt) { return reinterpret_cast<Attempt*>(attempt); }
+
+void cancel(lwmq_tli_attempt* attempt) {
+  ::close(of(attempt)->timer);
+  delete of(attempt);
+}
+
+lwmq_status join(const char* address, const lwmq_tli_options* options, lwmq_tli_transport** out_transport) {
   const std::lock_guard lock(world().mutex);
   const auto found = world().listeners.find(address);
   if (found == world().listeners.end()) return LWMQ_E_EMPTY;
@@ -233,6 +259,14 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
   [[maybe_unused]] const auto written = ::write(*listener->event, &one, sizeof one);
   *out_transport = new lwmq_tli_transport{member};
   return LWMQ_OK;
+}
+
+lwmq_status advance(lwmq_tli_attempt* attempt, lwmq_tli_transport** out_transport) {
+  std::uint64_t count = 0;
+  if (::read(of(attempt)->timer, &count, sizeof count) < 0) return LWMQ_E_TIMED_OUT;
+  const lwmq_status status = join(of(attempt)->address.c_str(), &of(attempt)->options, out_transport);
+  cancel(attempt);
+  return status;
 }
 
 void peer(lwmq_tli_transport* transport, lwmq_tli_peer* out_peer) {
@@ -412,8 +446,14 @@ const lwmq_tli_listener_table kListener = {
     .close = close_listener,
 };
 
+const lwmq_tli_attempt_table kAttempt = {
+    .begin = begin,
+    .advance = advance,
+    .descriptor = [](lwmq_tli_attempt* attempt) -> std::int32_t { return of(attempt)->timer; },
+    .cancel = cancel,
+};
+
 const lwmq_tli_transport_table kTransport = {
-    .connect = connect,
     .peer = peer,
     .state = state,
     .acquire = acquire,
@@ -436,6 +476,7 @@ const lwmq_tli_provider kStub = {
     .claim = claim,
     .limits = limits,
     .listener = &kListener,
+    .attempt = &kAttempt,
     .transport = &kTransport,
     .fast = nullptr,
     .memory = nullptr,

@@ -14,6 +14,7 @@
 #include "eventually.h"
 #include "filters/filtered.h"
 #include "lwmq/lwmq_tli.h"
+#include "tli/registry.h"
 #include "tli/tables.h"
 
 namespace lwmq::conformance {
@@ -107,7 +108,10 @@ struct Pair {
     Status connected = LWMQ_E_EMPTY;
     std::string text;
     std::thread connecting([&] {
-      connected = lwmq::filters::connect(provider, address.c_str(), options, filters, 60000, out_client);
+      lwmq_tli_attempt* attempt = nullptr;
+      connected = lwmq::filters::begin(provider, address.c_str(), options, filters, &attempt);
+      if (connected == LWMQ_OK)
+        connected = lwmq::tli::finish(provider, address.c_str(), attempt, 60000, out_client);
       text = last_error();
     });
     EXPECT_TRUE(eventually([&] { return provider.listener->accept(listener, out_served) == LWMQ_OK; }));

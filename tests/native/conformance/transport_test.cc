@@ -13,6 +13,7 @@
 #include "conformance/transport_pair.h"
 #include "filters/filtered.h"
 #include "modules/find.h"
+#include "tli/registry.h"
 
 namespace lwmq::conformance {
 namespace {
@@ -96,7 +97,7 @@ TEST_P(Transport, RefusesMoreThanItsLimits) {
 TEST_P(Transport, FindsNobodyWhereNobodyListens) {
   const auto options = options_of(2, 512);
   lwmq_tli_transport* transport = nullptr;
-  EXPECT_EQ(provider_of(address_).transport->connect(address_.c_str(), &options, 100, &transport),
+  EXPECT_EQ(lwmq::tli::connect(provider_of(address_), address_.c_str(), options, 100, &transport),
             LWMQ_E_EMPTY);
 }
 
@@ -137,7 +138,7 @@ TEST_P(Transport, RefusesAPeerThatIsThereForSomethingElse) {
   std::atomic<bool> over{false};
   std::thread connecting([&] {
     lwmq_tli_transport* transport = nullptr;
-    connected = tli.transport->connect(address_.c_str(), &raw, 60000, &transport);
+    connected = lwmq::tli::connect(tli, address_.c_str(), raw, 60000, &transport);
     over = true;
   });
   EXPECT_TRUE(eventually([&] {
@@ -157,7 +158,7 @@ TEST_P(Transport, MakesTheListenersDescriptorReadableWhenSomebodyCame) {
   ASSERT_EQ(tli.listener->listen(address_.c_str(), &options, &listener), LWMQ_OK) << last_error();
   lwmq_tli_transport* served = nullptr;
   lwmq_tli_transport* client = nullptr;
-  std::thread connecting([&] { tli.transport->connect(address_.c_str(), &options, 60000, &client); });
+  std::thread connecting([&] { lwmq::tli::connect(tli, address_.c_str(), options, 60000, &client); });
   pollfd descriptor{tli.listener->descriptor(listener), POLLIN, 0};
   const auto end = std::chrono::steady_clock::now() + 60s;
   while (served == nullptr && std::chrono::steady_clock::now() < end) {
@@ -638,7 +639,7 @@ TEST(StubDatagram, ReachesEveryMemberOfTheGroupWithOneSend) {  // it has no serv
   Pair pair(kStubDatagram.fresh_address(), 4, 512);
   const auto options = options_of(4, 512);
   lwmq_tli_transport* second = nullptr;
-  ASSERT_EQ(pair.tli.connect(pair.address.c_str(), &options, 100, &second), LWMQ_OK);
+  ASSERT_EQ(lwmq::tli::connect(pair.provider, pair.address.c_str(), options, 60000, &second), LWMQ_OK);
   ASSERT_EQ(pair.send(pair.served, "to all"), LWMQ_OK);
   EXPECT_EQ(pair.land_text(pair.client), "to all");
   EXPECT_EQ(unread_extents_of(pair.tli, pair.served), 1u);

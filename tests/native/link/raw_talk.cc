@@ -6,6 +6,7 @@
 #include "filters/filtered.h"
 #include "lwmq/lwmq_tli.h"
 #include "modules/find.h"
+#include "tli/registry.h"
 
 namespace {
 
@@ -25,7 +26,7 @@ bool talk(const char* address) {
   lwmq_tli_buffer buffer{};
   lwmq_tli_extent extent{};
   if (tli->listener->listen(address, &options, &listener) != LWMQ_OK) return false;
-  if (tli->transport->connect(address, &options, 60000, &ends[0]) != LWMQ_OK) return false;
+  if (lwmq::tli::connect(*tli, address, options, 60000, &ends[0]) != LWMQ_OK) return false;
   if (tli->listener->accept(listener, &ends[1]) != LWMQ_OK) return false;
   if (tli->transport->acquire(ends[0], &buffer) != LWMQ_OK) return false;
   std::memcpy(buffer.next, "raw bytes", 9);

@@ -13,6 +13,7 @@
 #include "os/clock.h"
 #include "os/identity.h"
 #include "os/thread.h"
+#include "tli/registry.h"
 
 namespace lwmq::testing {
 
@@ -83,7 +84,7 @@ inline lwmq_tli_transport* accept(lwmq_tli_listener* listener) {
 
 inline lwmq_tli_transport* connect(const std::string& address, const lwmq_tli_options& o = options()) {
   lwmq_tli_transport* transport = nullptr;
-  EXPECT_EQ(until_there([&] { return ipc().transport->connect(address.c_str(), &o, 60000, &transport); }),
+  EXPECT_EQ(until_there([&] { return lwmq::tli::connect(ipc(), address.c_str(), o, 60000, &transport); }),
             LWMQ_OK)
       << last_error();
   return transport;

@@ -20,6 +20,7 @@
 #include "providers/ipc/handshake.h"
 #include "providers/ipc/process.h"
 #include "seed.h"
+#include "tli/registry.h"
 
 namespace lwmq::testing {
 namespace {
@@ -619,7 +620,7 @@ Status connect_to_liar(const ipc::AnyMessage& message, std::size_t bytes, const 
   });
   const lwmq_tli_options o = options();
   lwmq_tli_transport* transport = nullptr;
-  const Status status = ipc().transport->connect(address.c_str(), &o, 60000, &transport);
+  const Status status = lwmq::tli::connect(ipc(), address.c_str(), o, 60000, &transport);
   if (status == LWMQ_OK) ipc().transport->close(transport, 0, 0);
   liar.join();
   return status;

@@ -19,6 +19,7 @@
 #include "os/unique_fd.h"
 #include "os/unix_socket.h"
 #include "system_calls.h"
+#include "tli/registry.h"
 
 namespace lwmq::testing {
 namespace {
@@ -208,7 +209,7 @@ TEST(IpcDoorbell, OfADoorStaysUntilThePollerLooks) {
   lwmq_tli_transport* clients[2] = {connect(address), connect(address)};
   lwmq_tli_transport* refused = nullptr;
   const lwmq_tli_options other = options(256, 5000);
-  EXPECT_NE(ipc().transport->connect(address.c_str(), &other, 60000, &refused), LWMQ_OK);
+  EXPECT_NE(lwmq::tli::connect(ipc(), address.c_str(), other, 60000, &refused), LWMQ_OK);
   for (auto* client : clients) {
     ASSERT_NE(client, nullptr);
     EXPECT_TRUE(is_readable_soon(fd)) << "one for each look";
@@ -236,7 +237,7 @@ TEST(IpcBuffers, FourThousandInBothDirectionsTogetherInAnySplit) {
 
   lwmq_tli_transport* transport = nullptr;
   const lwmq_tli_options one_more = options(256, 501);
-  EXPECT_EQ(ipc().transport->connect(pair.address.c_str(), &one_more, 60000, &transport), LWMQ_E_INVALID);
+  EXPECT_EQ(lwmq::tli::connect(ipc(), pair.address.c_str(), one_more, 60000, &transport), LWMQ_E_INVALID);
   EXPECT_TRUE(contains(last_error(), "are 4001; a transport has at most 4000")) << last_error();
   EXPECT_TRUE(
       contains(refusal_of(fresh_address(), options(256, 4001)), "4001 send buffers; possible are 1 to 3999"));
@@ -263,7 +264,7 @@ TEST(IpcMeeting, EitherSideMayStartFirst) {
   const std::string address = fresh_address();
   lwmq_tli_transport* client = nullptr;
   const lwmq_tli_options o = options();
-  EXPECT_EQ(ipc().transport->connect(address.c_str(), &o, 1000, &client), LWMQ_E_EMPTY);
+  EXPECT_EQ(lwmq::tli::connect(ipc(), address.c_str(), o, 1000, &client), LWMQ_E_EMPTY);
   lwmq_tli_listener* listener = listen(address);
   client = connect(address);
   lwmq_tli_transport* server = accept(listener);
@@ -292,7 +293,7 @@ TEST(IpcMeeting, DifferentPurposesAreToldApart) {
   lwmq_tli_options other = options();
   other.purpose = LWMQ_TLI_FOR_STREAM;
   lwmq_tli_transport* client = nullptr;
-  EXPECT_EQ(ipc().transport->connect(address.c_str(), &other, 60000, &client), LWMQ_E_VERSION);
+  EXPECT_EQ(lwmq::tli::connect(ipc(), address.c_str(), other, 60000, &client), LWMQ_E_VERSION);
   EXPECT_TRUE(contains(last_error(), "a stream")) << last_error();
   EXPECT_TRUE(contains(last_error(), "raw buffers")) << last_error();
   ipc().listener->close(listener);
@@ -305,7 +306,7 @@ TEST(IpcMeeting, AClientWaitsNoLongerThanAsked) {
   lwmq_tli_transport* client = nullptr;
   const lwmq_tli_options o = options();
   const std::int64_t begin = os::now_ns();
-  EXPECT_EQ(ipc().transport->connect(address.c_str(), &o, 100, &client), LWMQ_E_TIMED_OUT);
+  EXPECT_EQ(lwmq::tli::connect(ipc(), address.c_str(), o, 100, &client), LWMQ_E_TIMED_OUT);
   EXPECT_GE(os::now_ns() - begin, kSecond / 10);
 }
 
@@ -505,7 +506,7 @@ TEST(IpcFork, EveryCallInAForkedChildAnswersClosed) {
     bool good = ipc().transport->acquire(pair.client, &buffer) == LWMQ_E_CLOSED;
     good = good && ipc().transport->land(pair.client, &extent) == LWMQ_E_CLOSED;
     good = good && contains(last_error(), "forked");
-    good = good && ipc().transport->connect(pair.address.c_str(), &o, 0, &transport) == LWMQ_E_CLOSED;
+    good = good && lwmq::tli::connect(ipc(), pair.address.c_str(), o, 0, &transport) == LWMQ_E_CLOSED;
     good = good && ipc().listener->listen("ipc://x", &o, &listener) == LWMQ_E_CLOSED;
     good = good && ipc().listener->accept(pair.listener, &transport) == LWMQ_E_CLOSED;
     good = good && ipc().memory->owner_alive(window) == 0;

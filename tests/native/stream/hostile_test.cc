@@ -17,6 +17,7 @@
 #include "stream/line.h"
 #include "stream/question.h"
 #include "stream/reader.h"
+#include "tli/registry.h"
 
 namespace lwmq::stream {
 namespace {
@@ -36,7 +37,7 @@ std::unique_ptr<Link> connect(const std::string& address) {
   const std::int64_t deadline = os::now_ns() + 60 * kSecond;
   Status status = LWMQ_E_EMPTY;  // also while too many wait to be accepted
   while (status == LWMQ_E_EMPTY && os::now_ns() < deadline)
-    status = provider->transport->connect(address.c_str(), &options, 60000, &transport);
+    status = lwmq::tli::connect(*provider, address.c_str(), options, 60000, &transport);
   EXPECT_EQ(status, LWMQ_OK) << last_error();
   return std::make_unique<Link>(provider, transport);
 }

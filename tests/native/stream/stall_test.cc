@@ -18,6 +18,7 @@
 #include "stream/question.h"
 #include "stream/reader.h"
 #include "stream/writer.h"
+#include "tli/registry.h"
 
 namespace lwmq::stream {
 namespace {
@@ -46,7 +47,7 @@ class SilentEndpoint : public ::testing::Test {
     ASSERT_EQ(provider_->listener->listen(address.c_str(), &options, &listener_), LWMQ_OK);
     lwmq_tli_transport* mine = nullptr;
     lwmq_tli_transport* theirs = nullptr;
-    ASSERT_EQ(provider_->transport->connect(address.c_str(), &options, 60000, &theirs), LWMQ_OK);
+    ASSERT_EQ(lwmq::tli::connect(*provider_, address.c_str(), options, 60000, &theirs), LWMQ_OK);
     ASSERT_EQ(provider_->listener->accept(listener_, &mine), LWMQ_OK);
     endpoint_ = std::make_unique<Link>(provider_, mine);
     reach_.provider = provider_;

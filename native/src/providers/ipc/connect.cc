@@ -1,98 +1,109 @@
-// The calling end: one attempt to become the peer of whoever listens.
-#include <time.h>
+#include "providers/ipc/connect.h"
 
-#include <algorithm>
+#include <memory>
+#include <new>
+#include <utility>
 
 #include "base/yield_point.h"
 #include "os/clock.h"
-#include "providers/ipc/handshake.h"
+#include "os/identity.h"
 #include "providers/ipc/listener.h"
+#include "providers/ipc/process.h"
 
 namespace lwmq::ipc {
-namespace {
 
-constexpr std::int64_t kCrowdedNs = 1'000'000;  // between two attempts while the listener's queue is full
-constexpr int kLocalSliceMs = 1;                // our own process listens: its threads may need our help
-constexpr int kSliceMs = 1000;
-
-// Connects the socket. LWMQ_E_EMPTY: nobody listens.
-Status reach(const Address& address, std::int64_t deadline, os::UniqueFd* out_socket) {
-  for (;;) {
-    const Status status = os::connect_unix(address.socket, out_socket);
-    if (status != LWMQ_E_FULL) return status;
-    if (os::now_ns() >= deadline) return LWMQ_E_TIMED_OUT;
-    Listener::drive_local(address.socket);
-    timespec pause{0, kCrowdedNs};
-    nanosleep(&pause, nullptr);
-  }
-}
-
-// The listener's answer. LWMQ_E_EMPTY: it has gone away in between.
-Status await_answer(int socket, const Address& address, std::int64_t deadline, AnyMessage* out_message,
-                    os::Received* out_received) {
-  for (;;) {
-    const bool is_local = Listener::drive_local(address.socket);
-    const Status status = os::receive_message(socket, out_message, sizeof *out_message, out_received);
-    if (status == LWMQ_E_PEER_LOST) return LWMQ_E_EMPTY;
-    if (status != LWMQ_OK && status != LWMQ_E_EMPTY) add_context(address.text.c_str());
-    if (status != LWMQ_E_EMPTY) return status;
-    const std::int64_t left_ms = (deadline - os::now_ns() + 999'999) / 1'000'000;
-    if (left_ms <= 0) return LWMQ_E_TIMED_OUT;
-    const auto slice = static_cast<int>(std::min<std::int64_t>(left_ms, is_local ? kLocalSliceMs : kSliceMs));
-    os::poll_socket(socket, false, slice);  // a signal ends no handshake
-  }
-}
-
-}  // namespace
-
-Status connect(const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms,
-               Transport** out_transport) {
+Status Attempt::begin(const char* address, const lwmq_tli_options* options, Attempt** out_attempt) {
   Address parsed;
   if (const Status status = parse(address, &parsed); status != LWMQ_OK) return status;
   if (const Status status = check_options(parsed, options); status != LWMQ_OK) return status;
-  if (const Status status = wait_until_held(); status != LWMQ_OK) return status;
-  const std::int64_t deadline = os::now_ns() + std::int64_t{timeout_ms} * 1'000'000;
-  os::UniqueFd socket;
-  if (const Status status = reach(parsed, deadline, &socket); status != LWMQ_OK) {
-    const Status place = status == LWMQ_E_EMPTY ? check_place(parsed, true) : LWMQ_OK;
-    return place != LWMQ_OK ? place : status;
-  }
-  LWMQ_YIELD("connect.reached");
-  os::PeerCredentials credentials;
-  if (const Status status = os::peer_credentials(socket.get(), &credentials); status != LWMQ_OK)
+  const std::int64_t held_until = os::now_ns() + kServiceStartNs;
+  Status status = check_held(held_until);
+  if (status != LWMQ_OK && status != LWMQ_E_TIMED_OUT) return status;
+  auto* made = new (std::nothrow) Attempt(std::move(parsed), *options, held_until);
+  if (made == nullptr) return fail(LWMQ_E_NO_MEMORY, "%s: no memory for an attempt to connect", address);
+  status = made->reach();
+  if (status != LWMQ_OK && status != LWMQ_E_TIMED_OUT) {
+    delete made;
     return status;
-  if (!credentials.same_user) {
-    return fail(LWMQ_E_DENIED, "%s: user %u listens there (process %u), which is not our user", address,
-                credentials.uid, credentials.pid);
   }
-  Offer offer;
-  if (const Status status = make_offer(*options, &offer); status != LWMQ_OK) return status;
+  *out_attempt = made;
+  return LWMQ_OK;
+}
+
+Status Attempt::advance(Transport** out_transport) {
+  const Status status = step(out_transport);
+  if (status != LWMQ_E_TIMED_OUT) cancel();  // the listener sees the socket close, where we still have it
+  return status;
+}
+
+void Attempt::cancel() noexcept {
+  if (!os::forked()) delete this;  // the memory is the parent's
+}
+
+Status Attempt::step(Transport** out_transport) {
+  if (const Status status = check_held(held_until_ns_); status != LWMQ_OK) return status;
+  if (!socket_) {
+    Listener::drive_local(address_.socket);
+    if (const Status status = reach(); status != LWMQ_OK) return status;
+  }
+  if (!has_said_hello_) {
+    if (const Status status = say_hello(); status != LWMQ_OK) return status;
+    is_local_ = Listener::drive_local(address_.socket);
+  } else if (is_local_) {
+    Listener::drive_local(address_.socket);
+  }
+  return hear(out_transport);
+}
+
+Status Attempt::reach() {
+  const Status status = os::connect_unix(address_.socket, &socket_);
+  if (status == LWMQ_OK) LWMQ_YIELD("connect.reached");
+  if (status == LWMQ_E_FULL) return LWMQ_E_TIMED_OUT;
+  if (status != LWMQ_E_EMPTY) return status;
+  const Status place = check_place(address_, true);
+  return place != LWMQ_OK ? place : status;
+}
+
+Status Attempt::say_hello() {
+  if (const Status status = os::peer_credentials(socket_.get(), &credentials_); status != LWMQ_OK)
+    return status;
+  if (!credentials_.same_user) {
+    return fail(LWMQ_E_DENIED, "%s: user %u listens there (process %u), which is not our user",
+                address_.text.c_str(), credentials_.uid, credentials_.pid);
+  }
+  if (const Status status = make_offer(options_, &offer_); status != LWMQ_OK) return status;
   LWMQ_YIELD("connect.hello");
-  Status status = send_hello(socket.get(), parsed, *options, offer);
+  const Status status = send_hello(socket_.get(), address_, options_, offer_);
   LWMQ_YIELD("connect.hello_sent");
+  has_said_hello_ = true;
+  return status == LWMQ_E_PEER_LOST ? LWMQ_OK : status;  // who has hung up may have said before why
+}
+
+// The listener's answer, and our last word. LWMQ_E_EMPTY: it has gone away in between.
+Status Attempt::hear(Transport** out_transport) {
   AnyMessage message{};
   os::Received received;
+  Status status = os::receive_message(socket_.get(), &message, sizeof message, &received);
+  if (status == LWMQ_E_EMPTY) return LWMQ_E_TIMED_OUT;
+  if (status == LWMQ_E_PEER_LOST) return LWMQ_E_EMPTY;
+  if (status != LWMQ_OK) add_context(address_.text.c_str());
   TransportParts parts;
-  // Who has hung up may have said before why.
-  if (status == LWMQ_OK || status == LWMQ_E_PEER_LOST)
-    status = await_answer(socket.get(), parsed, deadline, &message, &received);
-  if (status == LWMQ_OK) status = check_hello(message, received, parsed, *options, true);
+  if (status == LWMQ_OK) status = check_hello(message, received, address_, options_, true);
   if (status == LWMQ_OK)
-    status = accept_hello(message.hello, &received, credentials, parsed, *options, &parts);
+    status = accept_hello(message.hello, &received, credentials_, address_, options_, &parts);
   LWMQ_YIELD("connect.answered");
+  if (status != LWMQ_OK) return status;
+  parts.own_side = std::move(offer_.side.memory);
   Transport* transport = nullptr;
-  if (status == LWMQ_OK) {
-    parts.own_side = std::move(offer.side.memory);
-    status = Transport::create(std::move(parts), &transport);
-  }
-  if (status != LWMQ_OK) return status;  // the listener sees the socket close, and forgets us
-  status = send_met(socket.get());
+  status = Transport::create(std::move(parts), &transport);
+  if (status != LWMQ_OK) return status;
+  status = send_met(socket_.get());
   if (status != LWMQ_OK) {
     transport->close(0, 0);
-    return status == LWMQ_E_PEER_LOST ? LWMQ_E_EMPTY : status;  // lost: it has gone in between
+    return status == LWMQ_E_PEER_LOST ? LWMQ_E_EMPTY : status;
   }
   LWMQ_YIELD("connect.met");
-  transport->take_life_line(std::move(socket));
+  transport->take_life_line(std::move(socket_));
   *out_transport = transport;
   return LWMQ_OK;
 }

@@ -125,8 +125,8 @@ void Listener::advance_all() {
   end_where([this](Pending& pending) { return advance(&pending); });
 }
 
-// False: nobody gives way. The oldest that has not said hello does, else the oldest that has our answer for
-// long and does not go on.
+// False: nobody gives way. The oldest that has not said hello does, else the oldest where it has our answer
+// for long and does not go on.
 bool Listener::make_place() {
   if (pending_.size() < kPendingHandshakesMax) return true;
   auto oldest = std::find_if(pending_.begin(), pending_.end(),
@@ -263,6 +263,7 @@ Status Listener::answer(Pending* pending, const AnyMessage& message, os::Receive
     return status;
   LWMQ_YIELD("listener.answered");
   pending->answered = std::move(answered);
+  pending->deadline_ns = os::now_ns() + kHandshakeNs;  // it may have waited long for us to look
   return LWMQ_OK;
 }
 

@@ -80,8 +80,4 @@ class Listener {
   bool said_why_not_ = false;  // that this process may not accept
 };
 
-// One attempt to connect; see lwmq_tli.h.
-Status connect(const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms,
-               Transport** out_transport);
-
 }  // namespace lwmq::ipc

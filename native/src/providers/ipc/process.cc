@@ -142,19 +142,21 @@ Status meet_process(os::UniqueFd fd, const std::uint8_t instance[16],
   return LWMQ_OK;
 }
 
-Status wait_until_held() noexcept {
+Status check_held(std::int64_t deadline) noexcept {
   if (os::forked())
     return fail(LWMQ_E_CLOSED, "forked: the transports and windows of this process are its parent's");
-  auto& held = world().held;
-  if (held.load(std::memory_order_acquire) == kHeld) [[likely]]
-    return LWMQ_OK;  // sync: words-held
+  const std::uint32_t now = world().held.load(std::memory_order_acquire);  // sync: words-held
+  if (now == kHeld) [[likely]]
+    return LWMQ_OK;
+  return now == kRefused || os::now_ns() >= deadline ? say_why_not() : LWMQ_E_TIMED_OUT;
+}
+
+Status wait_until_held() noexcept {
   const std::int64_t deadline = os::now_ns() + kServiceStartNs;
   for (;;) {
-    const std::uint32_t now = held.load(std::memory_order_acquire);  // sync: words-held
-    if (now == kHeld) return LWMQ_OK;
-    const std::int64_t left = deadline - os::now_ns();
-    if (now == kRefused || left <= 0) return say_why_not();
-    os::futex_wait(held, kNotYet, left);
+    const Status status = check_held(deadline);
+    if (status != LWMQ_E_TIMED_OUT) return status;
+    os::futex_wait(world().held, kNotYet, deadline - os::now_ns());
   }
 }
 

@@ -43,12 +43,14 @@ class PeerProcess {
 Status meet_process(os::UniqueFd fd, const std::uint8_t instance[16],
                     std::shared_ptr<PeerProcess>* out_process);
 
-// Waits until our page exists and the service thread holds its words; before that nobody may be shown the
-// page. LWMQ_E_CLOSED: forked. LWMQ_E_UNSUPPORTED: this process may not make a call that it needs, or has no
-// /proc. LWMQ_E_SYSTEM: the service thread does not run.
+// Whether our page exists and the service thread holds its words; before that nobody may be shown the page.
+// LWMQ_E_TIMED_OUT: not yet, and it is not `deadline` yet. LWMQ_E_CLOSED: forked. LWMQ_E_UNSUPPORTED: this
+// process may not make a call that it needs, or has no /proc. LWMQ_E_SYSTEM: the service thread does not run.
+Status check_held(std::int64_t deadline) noexcept;
+// Waits until it is so. Not LWMQ_E_TIMED_OUT.
 Status wait_until_held() noexcept;
 
-// Descriptor of our own page; after wait_until_held.
+// Descriptor of our own page; once the words are held.
 [[nodiscard]] int own_page_fd() noexcept;
 // A death word of ours for one more transport.
 [[nodiscard]] std::uint32_t next_death_word() noexcept;

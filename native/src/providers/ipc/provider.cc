@@ -1,5 +1,6 @@
-// The tables of ipc://; what stands behind each entry is in transport.h, listener.h and window.h.
+// The tables of ipc://; what stands behind each entry is in listener.h, connect.h, transport.h and window.h.
 #include "providers/ipc/address.h"
+#include "providers/ipc/connect.h"
 #include "providers/ipc/listener.h"
 #include "providers/ipc/process.h"
 #include "providers/ipc/transport.h"
@@ -9,15 +10,18 @@ namespace lwmq::ipc {
 namespace {
 
 using L = lwmq_tli_listener*;
+using A = lwmq_tli_attempt*;
 using T = lwmq_tli_transport*;
 using W = lwmq_tli_window*;
 
 // The tables' opaque handles are our classes.
 Listener* of(lwmq_tli_listener* handle) noexcept { return reinterpret_cast<Listener*>(handle); }
+Attempt* of(lwmq_tli_attempt* handle) noexcept { return reinterpret_cast<Attempt*>(handle); }
 Transport* of(lwmq_tli_transport* handle) noexcept { return reinterpret_cast<Transport*>(handle); }
 Window* of(lwmq_tli_window* handle) noexcept { return reinterpret_cast<Window*>(handle); }
 const Window* of(const lwmq_tli_window* handle) noexcept { return reinterpret_cast<const Window*>(handle); }
 Listener** out(lwmq_tli_listener** handle) noexcept { return reinterpret_cast<Listener**>(handle); }
+Attempt** out(lwmq_tli_attempt** handle) noexcept { return reinterpret_cast<Attempt**>(handle); }
 Transport** out(lwmq_tli_transport** handle) noexcept { return reinterpret_cast<Transport**>(handle); }
 Window** out(lwmq_tli_window** handle) noexcept { return reinterpret_cast<Window**>(handle); }
 
@@ -44,9 +48,15 @@ constexpr lwmq_tli_listener_table kListener = {
     .close = [](L l) { of(l)->close(); },
 };
 
+constexpr lwmq_tli_attempt_table kAttempt = {
+    .begin = [](const char* address, const lwmq_tli_options* options,
+                A* out_attempt) { return Attempt::begin(address, options, out(out_attempt)); },
+    .advance = [](A a, T* out_transport) { return of(a)->advance(out(out_transport)); },
+    .descriptor = [](A a) -> std::int32_t { return of(a)->fd(); },
+    .cancel = [](A a) { of(a)->cancel(); },
+};
+
 constexpr lwmq_tli_transport_table kTransport = {
-    .connect = [](const char* address, const lwmq_tli_options* options, std::uint32_t timeout_ms,
-                  T* out_transport) { return connect(address, options, timeout_ms, out(out_transport)); },
     .peer = [](T t, lwmq_tli_peer* out_peer) { of(t)->peer(out_peer); },
     .state = [](T t, lwmq_tli_figures* out_figures) { return of(t)->state(out_figures); },
     .acquire = [](T t, lwmq_tli_buffer* out_buffer) { return of(t)->acquire(out_buffer); },
@@ -104,6 +114,7 @@ constexpr lwmq_tli_provider kIpcProvider = {
     .claim = [](const char* address) -> std::int32_t { return is_ours(address) ? 1 : 0; },
     .limits = limits,
     .listener = &kListener,
+    .attempt = &kAttempt,
     .transport = &kTransport,
     .fast = &kFast,
     .memory = &kMemory,

@@ -55,6 +55,11 @@ struct lwmq_tli_listener {
   std::deque<std::string> refusals;         // texts that accept has still to answer
 };
 
+struct lwmq_tli_attempt {
+  std::string address;
+  lwmq_tli_options options;
+};
+
 struct lwmq_tli_transport {
   lwmq::loop::Pair* pair = nullptr;  // that it is a part of
   int end = 0;                       // which one we are

@@ -143,22 +143,26 @@ void tell_refusal(lwmq_tli_listener& listener) {
   listener.bell->ring();
 }
 
-lwmq_status connect(const char* address, const lwmq_tli_options* options, std::uint32_t /*timeout_ms*/,
-                    lwmq_tli_transport** out_transport) {
-  Status status = check(address, options);
-  if (status != LWMQ_OK) return status;
+// All there is to it is done in the first step, unless others wait there.
+lwmq_status begin(const char* address, const lwmq_tli_options* options, lwmq_tli_attempt** out_attempt) {
+  const Status status = check(address, options);
+  if (status == LWMQ_OK) *out_attempt = new lwmq_tli_attempt{address, *options};
+  return status;
+}
+
+Status connect(const char* address, const lwmq_tli_options* options, lwmq_tli_transport** out_transport) {
   const std::lock_guard lock(world().mutex);
   const auto found = world().listeners.find(address);
   if (found == world().listeners.end()) return LWMQ_E_EMPTY;
   lwmq_tli_listener* listener = found->second;
-  status = tli::check_purposes(address, options->purpose, listener->options.purpose);
+  const Status status = tli::check_purposes(address, options->purpose, listener->options.purpose);
   if (status != LWMQ_OK) {
     tell_refusal(*listener);
     return status;
   }
   {
     const std::lock_guard pending_lock(listener->mutex);
-    if (listener->pending.size() >= kPendingMax) return LWMQ_E_EMPTY;
+    if (listener->pending.size() >= kPendingMax) return LWMQ_E_TIMED_OUT;
   }
   auto pair = std::make_unique<Pair>();
   pair->side[0] = make_side(options->buffers_send, options->buffer_bytes);
@@ -193,6 +197,14 @@ lwmq_status connect(const char* address, const lwmq_tli_options* options, std::u
   listener->bell->ring();
   *out_transport = &pair.release()->ends[0];
   return LWMQ_OK;
+}
+
+void cancel(lwmq_tli_attempt* attempt) { delete attempt; }
+
+lwmq_status advance(lwmq_tli_attempt* attempt, lwmq_tli_transport** out_transport) {
+  const Status status = connect(attempt->address.c_str(), &attempt->options, out_transport);
+  if (status != LWMQ_E_TIMED_OUT) cancel(attempt);
+  return status;
 }
 
 void close_listener(lwmq_tli_listener* listener) {
@@ -531,8 +543,14 @@ constexpr lwmq_tli_listener_table kListener = {
     .close = close_listener,
 };
 
+constexpr lwmq_tli_attempt_table kAttempt = {
+    .begin = begin,
+    .advance = advance,
+    .descriptor = [](lwmq_tli_attempt*) -> std::int32_t { return -1; },
+    .cancel = cancel,
+};
+
 constexpr lwmq_tli_transport_table kTransport = {
-    .connect = connect,
     .peer = peer,
     .state = state,
     .acquire = acquire,
@@ -575,6 +593,7 @@ constexpr lwmq_tli_provider kLoopProvider = {
     .claim = claim,
     .limits = limits,
     .listener = &kListener,
+    .attempt = &kAttempt,
     .transport = &kTransport,
     .fast = &kFast,
     .memory = &kMemory,
