@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -13,6 +14,7 @@
 #include "conformance/transport_pair.h"
 #include "filters/filtered.h"
 #include "modules/find.h"
+#include "open_descriptors.h"
 #include "tli/registry.h"
 
 namespace lwmq::conformance {
@@ -112,6 +114,82 @@ TEST_P(Transport, IsServedByOneListenerAtATime) {
   tli.listener->close(first);
   ASSERT_EQ(tli.listener->listen(address_.c_str(), &options, &second), LWMQ_OK) << last_error();
   tli.listener->close(second);
+}
+
+// By steps: whoever takes them decides when.
+class Steps {
+ public:
+  explicit Steps(const std::string& address, const lwmq_tli_options& options)
+      : table_(*provider_of(address).attempt) {
+    status = table_.begin(address.c_str(), &options, &attempt_);
+    if (status == LWMQ_OK) status = LWMQ_E_TIMED_OUT;
+  }
+  void take() { status = table_.advance(attempt_, &transport); }
+  void cancel() const { table_.cancel(attempt_); }
+  [[nodiscard]] int fd() const { return table_.descriptor(attempt_); }
+
+  Status status;  // LWMQ_E_TIMED_OUT: under way
+  lwmq_tli_transport* transport = nullptr;
+
+ private:
+  const lwmq_tli_attempt_table& table_;
+  lwmq_tli_attempt* attempt_ = nullptr;
+};
+
+TEST_P(Transport, IsReachedInStepsOfWhichADescriptorTells) {
+  const auto& tli = provider_of(address_);
+  const auto options = options_of(2, 512);
+  lwmq_tli_listener* listener = nullptr;
+  ASSERT_EQ(tli.listener->listen(address_.c_str(), &options, &listener), LWMQ_OK) << last_error();
+  Steps client(address_, options);
+  lwmq_tli_transport* served = nullptr;
+  std::optional<int> told;
+  for (client.take(); client.status == LWMQ_E_TIMED_OUT; client.take()) {
+    const Status accepted = tli.listener->accept(listener, &served);
+    ASSERT_TRUE(accepted == LWMQ_OK || accepted == LWMQ_E_EMPTY) << last_error();
+    pollfd news{client.fd(), POLLIN, 0};
+    ASSERT_TRUE(!told || news.fd == *told) << "once there is one, it stays";
+    if (news.fd >= 0) told = news.fd;
+    ASSERT_EQ(poll(&news, 1, told ? 60000 : 1), told ? 1 : 0);
+  }
+  ASSERT_EQ(client.status, LWMQ_OK) << last_error();
+  EXPECT_TRUE(served != nullptr ||
+              eventually([&] { return tli.listener->accept(listener, &served) == LWMQ_OK; }));
+  EXPECT_EQ(tli.transport->state(client.transport, nullptr), LWMQ_TLI_CONNECTED);
+  tli.transport->close(client.transport, 0, 0);
+  tli.transport->close(served, 0, 0);
+  tli.listener->close(listener);
+}
+
+TEST_P(Transport, IsReachedByTheNextWhenAnAttemptWasCancelled) {
+  Pair pair(address_, 2, 512);
+  const std::uint64_t before = open_descriptors();
+  for (int i = 0; i < 20; ++i) {
+    Steps early(address_, options_of(2, 512));
+    ASSERT_EQ(early.status, LWMQ_E_TIMED_OUT) << last_error();
+    early.cancel();
+    Steps late(address_, options_of(2, 512));
+    ASSERT_EQ(late.status, LWMQ_E_TIMED_OUT) << last_error();
+    late.take();
+    if (late.status == LWMQ_E_TIMED_OUT) {
+      late.cancel();
+    } else {
+      ASSERT_EQ(late.status, LWMQ_OK) << last_error();
+      pair.close(&late.transport);
+    }
+    lwmq_tli_transport* gone = nullptr;
+    while (pair.provider.listener->accept(pair.listener, &gone) == LWMQ_OK) pair.close(&gone);
+  }
+  EXPECT_EQ(open_descriptors(), before);
+  lwmq_tli_transport* served = nullptr;
+  lwmq_tli_transport* client = nullptr;
+  pair.close(&pair.client);
+  pair.close(&pair.served);
+  pair.meet(options_of(2, 512), &served, &client);
+  EXPECT_EQ(pair.send(client, "next"), LWMQ_OK);
+  EXPECT_EQ(pair.land_text(served), "next");
+  pair.close(&client);
+  pair.close(&served);
 }
 
 // rows: L07

@@ -20,6 +20,7 @@
 #include "providers/ipc/handshake.h"
 #include "providers/ipc/process.h"
 #include "seed.h"
+#include "skewed_clock.h"
 #include "tli/registry.h"
 
 namespace lwmq::testing {
@@ -595,6 +596,17 @@ TEST_F(IpcHostile, EmptyBuffersForEverKeepNobody) {
   }
   stop = true;
   peer.join();
+  ipc().transport->close(client.accepted(), 0, 0);
+}
+
+// A host that accepts nobody for now lets him wait: he has the whole time for his last word.
+TEST_F(IpcHostile, AClientThatHasWaitedLongForItsAnswerIsNotDropped) {
+  RawClient client(address_);
+  client.say_hello();
+  ipc().listener->tend(listener_);
+  clock_is_ahead_s += 60;
+  EXPECT_EQ(client.answer(listener_), "hello");
+  ASSERT_NE(client.accepted(), nullptr);
   ipc().transport->close(client.accepted(), 0, 0);
 }
 

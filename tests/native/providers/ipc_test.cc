@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <thread>
+#include <vector>
 
 #include "child.h"
 #include "eventually.h"
@@ -18,6 +19,8 @@
 #include "open_descriptors.h"
 #include "os/unique_fd.h"
 #include "os/unix_socket.h"
+#include "providers/ipc/address.h"
+#include "providers/ipc/process.h"
 #include "system_calls.h"
 #include "tli/registry.h"
 
@@ -308,6 +311,63 @@ TEST(IpcMeeting, AClientWaitsNoLongerThanAsked) {
   const std::int64_t begin = os::now_ns();
   EXPECT_EQ(lwmq::tli::connect(ipc(), address.c_str(), o, 100, &client), LWMQ_E_TIMED_OUT);
   EXPECT_GE(os::now_ns() - begin, kSecond / 10);
+}
+
+TEST(IpcMeeting, AnAttemptGoesOnWhenItsListenerLooks) {
+  const std::string address = fresh_address();
+  Child server("ListensAndAcceptsWhenTold", address);
+  ASSERT_EQ(server.line(), "listening");
+  const lwmq_tli_attempt_table& table = *ipc().attempt;
+  const lwmq_tli_options o = options();
+  lwmq_tli_attempt* attempt = nullptr;
+  lwmq_tli_transport* client = nullptr;
+  ASSERT_EQ(table.begin(address.c_str(), &o, &attempt), LWMQ_OK) << last_error();
+  const auto goes_on = [&] { return table.advance(attempt, &client); };
+  ASSERT_EQ(ipc::wait_until_held(), LWMQ_OK);
+  ASSERT_EQ(goes_on(), LWMQ_E_TIMED_OUT);
+  ASSERT_GE(table.descriptor(attempt), 0);
+  EXPECT_FALSE(is_readable(table.descriptor(attempt), 0));
+  server.say('a');
+  EXPECT_TRUE(is_readable(table.descriptor(attempt), 60'000));
+  ASSERT_EQ(goes_on(), LWMQ_OK) << last_error();
+  std::string got;
+  EXPECT_EQ(receive(client, &got), LWMQ_OK);
+  EXPECT_EQ(got, "accepted");
+  ipc().transport->close(client, 0, 0);
+}
+
+LWMQ_CHILD_ROLE(ListensAndAcceptsWhenTold) {
+  lwmq_tli_listener* listener = listen(Child::argument());
+  Child::report("listening");
+  Child::hear();
+  lwmq_tli_transport* transport = accept(listener);
+  send(transport, "accepted");
+  Child::hear();
+}
+
+TEST(IpcMeeting, AnAttemptFindsRoomInTheListenersQueueLater) {
+  const std::string address = fresh_address();
+  ipc::Address parsed;
+  ASSERT_EQ(ipc::parse(address.c_str(), &parsed), LWMQ_OK);
+  os::UniqueFd listener;
+  ASSERT_EQ(os::listen_unix(parsed.socket, &listener), LWMQ_OK) << last_error();
+  std::vector<os::UniqueFd> crowd(1);
+  while (os::connect_unix(parsed.socket, &crowd.back()) == LWMQ_OK) crowd.emplace_back();
+  const lwmq_tli_attempt_table& table = *ipc().attempt;
+  const lwmq_tli_options o = options();
+  lwmq_tli_attempt* attempt = nullptr;
+  lwmq_tli_transport* client = nullptr;
+  ASSERT_EQ(table.begin(address.c_str(), &o, &attempt), LWMQ_OK) << last_error();
+  ASSERT_EQ(ipc::wait_until_held(), LWMQ_OK);
+  EXPECT_EQ(table.advance(attempt, &client), LWMQ_E_TIMED_OUT);
+  EXPECT_LT(table.descriptor(attempt), 0);
+  os::UniqueFd first;
+  ASSERT_EQ(os::accept_unix(listener.get(), &first), LWMQ_OK);
+  EXPECT_EQ(table.advance(attempt, &client), LWMQ_E_TIMED_OUT);
+  EXPECT_GE(table.descriptor(attempt), 0);
+  listener.reset();
+  EXPECT_TRUE(is_readable(table.descriptor(attempt), 60'000));
+  EXPECT_EQ(table.advance(attempt, &client), LWMQ_E_EMPTY);
 }
 
 LWMQ_CHILD_ROLE(ListensAndNeverAccepts) {
