@@ -203,7 +203,7 @@ std::int64_t Channel::connect(std::int64_t now_ns) noexcept {
   return again;
 }
 
-// With connect_mutex_, like what follows. Returns when to look at the attempt again, if it says nothing.
+// With connect_mutex_, as unwatch_attempt. Returns when to look at the attempt again, if nothing calls.
 std::int64_t Channel::watch_attempt(std::int64_t now_ns) noexcept {
   const std::int64_t until = attempt_began_ns_ + kAttemptNs;
   const int fd = provider_->attempt->descriptor(attempt_);
