@@ -453,7 +453,8 @@ Status begin_behind(const char* address, const lwmq_tli_options* options, std::s
   made->address = address;
   made->filters = std::move(filters);
   Status status = take_apart(address, &made->below, &made->filters);
-  if (status == LWMQ_OK) status = tli::begin(*made->below, behind_filters(address), *options, &made->attempt);
+  if (status != LWMQ_OK) return status;
+  status = tli::begin(*made->below, behind_filters(address), *options, &made->attempt);
   if (is_failure(status)) add_context(address);
   if (status == LWMQ_OK) *out_attempt = reinterpret_cast<lwmq_tli_attempt*>(made.release());
   return status;
@@ -464,9 +465,9 @@ lwmq_status advance(lwmq_tli_attempt* attempt, lwmq_tli_transport** out_transpor
   lwmq_tli_transport* transport = nullptr;
   Status status = made->below->attempt->advance(made->attempt, &transport);
   if (status == LWMQ_E_TIMED_OUT) return status;
+  if (is_failure(status)) add_context(made->address.c_str());
   if (status == LWMQ_OK)
     status = wrap(made->below, transport, std::move(made->filters), nullptr, out_transport);
-  if (is_failure(status)) add_context(made->address.c_str());
   delete made;
   return status;
 }

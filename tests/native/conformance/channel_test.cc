@@ -855,6 +855,7 @@ lwmq_status wait_and_take(lwmq_selector* selector, std::uint32_t timeout_ms, lwm
 
 // rows: K26 K11
 TEST_P(ChannelOver, ASelectorServesChannelsInTurns) {
+  if (GetParam().is_late) GTEST_SKIP() << "what was sent is on its way for a while";
   const Meeting one(GetParam().fresh_address());
   const Meeting other(GetParam().fresh_address());
   lwmq_selector* selector = nullptr;
@@ -886,6 +887,7 @@ TEST_P(ChannelOver, ASelectorServesChannelsInTurns) {
 
 // rows: K26 K11
 TEST_P(ChannelOver, WhatASelectorHasWaitedForIsTakenInTurns) {
+  if (GetParam().is_late) GTEST_SKIP() << "what was sent is on its way for a while";
   const Meeting one(GetParam().fresh_address());
   const Meeting other(GetParam().fresh_address());
   lwmq_selector* selector = nullptr;

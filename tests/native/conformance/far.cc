@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -35,6 +36,7 @@ constexpr std::string_view kScheme = "far://";
 constexpr std::uint64_t kBufferBytesMax = 64 * lwmq::kMiB;
 constexpr std::uint32_t kBuffersMax = lwmq::kBuffersMax;
 constexpr std::uint32_t kDelayMax = 1000;
+constexpr std::size_t kComingMax = 64;
 constexpr std::int64_t kHandshakeNs = 5'000 * lwmq::os::kMillisecond;  // for a client to say its next word
 
 struct Address {
@@ -172,12 +174,23 @@ struct lwmq_tli_listener {
   Door door;
   std::deque<Coming> coming;
 
-  void watch(int fd) const {
+  void watch(int fd, int change = EPOLL_CTL_ADD) const {
     epoll_event event{EPOLLIN, {}};
-    epoll_ctl(door->get(), EPOLL_CTL_ADD, fd, &event);
+    epoll_ctl(door->get(), change, fd, &event);
   }
+  // Of those that are under way the oldest that has said nothing. False: all have our answer.
+  bool make_place() {
+    const auto silent =
+        std::find_if(coming.begin(), coming.end(), [](const Coming& client) { return !client.is_answered; });
+    if (silent == coming.end()) return false;
+    coming.erase(silent);
+    return true;
+  }
+  // Whoever finds no place stays where the kernel keeps it, and the door does not tell of it.
   void let_in() {
+    watch(socket.get());
     for (;;) {
+      if (coming.size() >= kComingMax && !make_place()) return watch(socket.get(), EPOLL_CTL_DEL);
       lwmq::os::UniqueFd client(accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!client) return;
       watch(client.get());
@@ -285,51 +298,71 @@ void close_listener(lwmq_tli_listener* listener) { delete listener; }
 
 // ---- Connecting -----------------------------------------------------------------------------------------
 
-// One attempt, in three steps: the socket, hello and hello, met.
-struct Attempt {
-  Address address;
-  lwmq_tli_options options;
-  lwmq::os::UniqueFd socket;
-  Incoming incoming;
-  Hello hello{};
+// In three steps: the socket, which a delay holds up; hello and hello; met.
+class Attempt {
+ public:
+  Attempt(Address address, const lwmq_tli_options& options)
+      : address_(std::move(address)),
+        options_(options),
+        due_ns_(lwmq::os::now_ns() + address_.delay_ms * lwmq::os::kMillisecond) {}
 
-  // LWMQ_E_EMPTY: nobody listens.
-  Status reach() {
-    socket = new_socket();
-    socklen_t bytes = 0;
-    const sockaddr_un at = socket_address(address.name, &bytes);
-    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&at), bytes) != 0) return LWMQ_E_EMPTY;
-    const Hello ours = hello_of(options);
-    return send_all(socket.get(), &ours, sizeof ours);
-  }
-  // LWMQ_E_TIMED_OUT: not yet.
+  // LWMQ_E_TIMED_OUT: not yet. LWMQ_E_EMPTY: nobody listens, or no more.
   Status advance(Transport** out_transport) {
-    Status status = incoming.read(socket.get(), &hello, sizeof hello);
+    Status status = LWMQ_OK;
+    if (!has_said_hello_) status = reach();
+    if (status == LWMQ_OK) status = incoming_.read(socket_.get(), &hello_, sizeof hello_);
     if (status == LWMQ_E_EMPTY) return LWMQ_E_TIMED_OUT;
-    if (status == LWMQ_OK) status = check_hello(hello, address, options, true);
-    if (status == LWMQ_OK) status = send_all(socket.get(), &kMet, sizeof kMet);
-    if (status == LWMQ_E_PEER_LOST) return LWMQ_E_EMPTY;  // the listener has gone in between
+    if (status == LWMQ_OK) status = check_hello(hello_, address_, options_, true);
+    if (status == LWMQ_OK) status = send_all(socket_.get(), &kMet, sizeof kMet);
+    if (status == LWMQ_E_PEER_LOST) return LWMQ_E_EMPTY;
     if (status != LWMQ_OK) return status;
-    return Transport::create(parts_of(address, options, hello, std::move(socket), nullptr), out_transport);
+    return Transport::create(parts_of(address_, options_, hello_, std::move(socket_), nullptr),
+                             out_transport);
   }
+  [[nodiscard]] int descriptor() const { return has_said_hello_ ? socket_.get() : -1; }
+
+ private:
+  // LWMQ_E_EMPTY: not yet. LWMQ_E_PEER_LOST: nobody listens.
+  Status reach() {
+    if (lwmq::os::now_ns() < due_ns_) return LWMQ_E_EMPTY;
+    if (!socket_) socket_ = new_socket();
+    socklen_t bytes = 0;
+    const sockaddr_un at = socket_address(address_.name, &bytes);
+    if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&at), bytes) != 0)
+      return errno == EAGAIN ? LWMQ_E_EMPTY : LWMQ_E_PEER_LOST;
+    const Hello ours = hello_of(options_);
+    has_said_hello_ = true;
+    return send_all(socket_.get(), &ours, sizeof ours);
+  }
+
+  const Address address_;
+  const lwmq_tli_options options_;
+  const std::int64_t due_ns_;
+  lwmq::os::UniqueFd socket_;
+  bool has_said_hello_ = false;
+  Incoming incoming_;
+  Hello hello_{};
 };
 
-lwmq_status connect(const char* text, const lwmq_tli_options* options, std::uint32_t timeout_ms,
-                    lwmq_tli_transport** out_transport) {
-  Attempt attempt{{}, *options, {}, {}, {}};
-  if (const Status status = parse(text, &attempt.address); status != LWMQ_OK) return status;
-  if (const Status status = check_options(attempt.address, *options); status != LWMQ_OK) return status;
-  if (const Status status = attempt.reach(); status != LWMQ_OK) return LWMQ_E_EMPTY;
-  const std::int64_t deadline = lwmq::os::deadline_of(timeout_ms);
-  for (;;) {
-    Transport* made = nullptr;
-    const Status status = attempt.advance(&made);
-    *out_transport = reinterpret_cast<lwmq_tli_transport*>(made);
-    const std::uint32_t left = lwmq::os::ms_left(deadline);
-    if (status != LWMQ_E_TIMED_OUT || left == 0) return status;
-    lwmq::os::poll_socket(attempt.socket.get(), false, static_cast<int>(left));
-  }
+Attempt* of(lwmq_tli_attempt* attempt) { return reinterpret_cast<Attempt*>(attempt); }
+
+lwmq_status begin(const char* text, const lwmq_tli_options* options, lwmq_tli_attempt** out_attempt) {
+  Address address;
+  if (const Status status = parse(text, &address); status != LWMQ_OK) return status;
+  if (const Status status = check_options(address, *options); status != LWMQ_OK) return status;
+  *out_attempt = reinterpret_cast<lwmq_tli_attempt*>(new Attempt(std::move(address), *options));
+  return LWMQ_OK;
 }
+
+lwmq_status advance(lwmq_tli_attempt* attempt, lwmq_tli_transport** out_transport) {
+  Transport* made = nullptr;
+  const Status status = of(attempt)->advance(&made);
+  *out_transport = reinterpret_cast<lwmq_tli_transport*>(made);
+  if (status != LWMQ_E_TIMED_OUT) delete of(attempt);
+  return status;
+}
+
+void cancel(lwmq_tli_attempt* attempt) { delete of(attempt); }
 
 // ---- The tables -----------------------------------------------------------------------------------------
 
@@ -357,8 +390,14 @@ const lwmq_tli_listener_table kListener = {
     .close = close_listener,
 };
 
+const lwmq_tli_attempt_table kAttempt = {
+    .begin = begin,
+    .advance = advance,
+    .descriptor = [](lwmq_tli_attempt* attempt) -> std::int32_t { return of(attempt)->descriptor(); },
+    .cancel = cancel,
+};
+
 const lwmq_tli_transport_table kTransport = {
-    .connect = connect,
     .peer = [](T t, lwmq_tli_peer* out_peer) { of(t)->peer(out_peer); },
     .state = [](T t, lwmq_tli_figures* out_figures) { return of(t)->state(out_figures); },
     .acquire = [](T t, lwmq_tli_buffer* out_buffer) { return of(t)->acquire(out_buffer); },
@@ -382,6 +421,7 @@ const lwmq_tli_provider kFar = {
     .claim = claim,
     .limits = limits,
     .listener = &kListener,
+    .attempt = &kAttempt,
     .transport = &kTransport,
     .fast = nullptr,
     .memory = nullptr,

@@ -17,6 +17,7 @@
 #include "os/unique_fd.h"
 #include "providers/child.h"
 #include "seed.h"
+#include "tli/registry.h"
 
 namespace lwmq::conformance {
 namespace {
@@ -28,7 +29,7 @@ const lwmq_tli_provider& far() {
   run_service(provider);
   return provider;
 }
-const lwmq_tli_transport_table& tli() { return *far().transport; }
+const lwmq_tli_transport_table& table() { return *far().transport; }
 
 constexpr std::uint64_t kBufferBytes = 4096;
 constexpr std::uint32_t kBuffers = 4;
@@ -48,8 +49,7 @@ lwmq_tli_transport* accept(lwmq_tli_listener* listener) {
 
 lwmq_tli_transport* connect(const std::string& address) {
   lwmq_tli_transport* transport = nullptr;
-  EXPECT_EQ(filters::connect(far(), address.c_str(), options_of(kBuffers, kBufferBytes), nullptr, 60000,
-                             &transport),
+  EXPECT_EQ(tli::connect(far(), address.c_str(), options_of(kBuffers, kBufferBytes), 60000, &transport),
             LWMQ_OK)
       << last_error();
   return transport;
@@ -59,22 +59,22 @@ lwmq_tli_transport* connect(const std::string& address) {
 std::string receive(lwmq_tli_transport* transport) {
   lwmq_tli_extent extent{};
   for (;;) {
-    const Status status = tli().land(transport, &extent);
+    const Status status = table().land(transport, &extent);
     if (status == LWMQ_OK) break;
     if (status != LWMQ_E_EMPTY) return status_name(status);
-    if (tli().wait(transport, LWMQ_TLI_WAIT_EXTENT, 60000) == LWMQ_E_TIMED_OUT) return "nothing";
+    if (table().wait(transport, LWMQ_TLI_WAIT_EXTENT, 60000) == LWMQ_E_TIMED_OUT) return "nothing";
   }
   std::string text(reinterpret_cast<const char*>(extent.data), extent.bytes);
-  tli().release(transport, &extent);
+  table().release(transport, &extent);
   return text;
 }
 
 // A buffer, waited for. False: the peer has gone.
 bool acquire(lwmq_tli_transport* transport, lwmq_tli_buffer* out_buffer) {
   for (;;) {
-    const Status status = tli().acquire(transport, out_buffer);
+    const Status status = table().acquire(transport, out_buffer);
     if (status != LWMQ_E_FULL) return status == LWMQ_OK;
-    tli().wait(transport, LWMQ_TLI_WAIT_ROOM, 60000);
+    table().wait(transport, LWMQ_TLI_WAIT_ROOM, 60000);
   }
 }
 
@@ -89,12 +89,12 @@ LWMQ_CHILD_ROLE(StreamsForEver) {
   for (std::uint64_t i = 0;; ++i) {
     const std::string text = std::to_string(i);
     if (buffer.room < text.size()) {
-      if (i > 0) tli().ship(transport, &buffer);
+      if (i > 0) table().ship(transport, &buffer);
       if (!acquire(transport, &buffer)) return;
     }
     std::memcpy(buffer.next, text.data(), text.size());
-    if (tli().show(transport, &buffer, text.size(), 0) != LWMQ_OK) return;
-    if (i % 7 == 0) tli().flush(transport);
+    if (table().show(transport, &buffer, text.size(), 0) != LWMQ_OK) return;
+    if (i % 7 == 0) table().flush(transport);
   }
 }
 
@@ -110,10 +110,10 @@ TEST(Far, WhatAKilledPeerSentIsLandedThenTheLossIsTold) {
   std::string got;
   while ((got = receive(client)) == std::to_string(next)) ++next;
   EXPECT_EQ(got, "LWMQ_E_PEER_LOST");
-  EXPECT_EQ(tli().state(client, nullptr), LWMQ_TLI_LOST);
+  EXPECT_EQ(table().state(client, nullptr), LWMQ_TLI_LOST);
   lwmq_tli_buffer buffer{};
-  EXPECT_EQ(tli().acquire(client, &buffer), LWMQ_E_PEER_LOST);
-  tli().close(client, 0, 0);
+  EXPECT_EQ(table().acquire(client, &buffer), LWMQ_E_PEER_LOST);
+  table().close(client, 0, 0);
 }
 
 // Takes what it hears to land, and holds it.
@@ -124,9 +124,10 @@ LWMQ_CHILD_ROLE(ReadsThreeAndHoldsTwo) {
   EXPECT_EQ(receive(transport), "0");
   lwmq_tli_extent extent{};
   for (int i = 0; i < 2; ++i) {
-    while (tli().land(transport, &extent) == LWMQ_E_EMPTY) tli().wait(transport, LWMQ_TLI_WAIT_EXTENT, 60000);
+    while (table().land(transport, &extent) == LWMQ_E_EMPTY)
+      table().wait(transport, LWMQ_TLI_WAIT_EXTENT, 60000);
   }
-  tli().wait(transport, LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_HOLDING, 0);
+  table().wait(transport, LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_HOLDING, 0);
   Child::report("holds");
   for (;;) pause();
 }
@@ -141,15 +142,15 @@ TEST(Far, CountsWhatAKilledPeerHeld) {
   ASSERT_TRUE(acquire(client, &buffer));
   for (const char* text : {"0", "1", "2", "3"}) {
     buffer.next[0] = static_cast<std::uint8_t>(text[0]);
-    ASSERT_EQ(tli().show(client, &buffer, 1, 0), LWMQ_OK);
+    ASSERT_EQ(table().show(client, &buffer, 1, 0), LWMQ_OK);
   }
-  tli().ship(client, &buffer);
+  table().ship(client, &buffer);
   ASSERT_EQ(server.line(), "holds");
-  EXPECT_TRUE(eventually([&] { return unread_extents_of(tli(), client) == 3; }));
+  EXPECT_TRUE(eventually([&] { return unread_extents_of(table(), client) == 3; }));
   server.kill();
-  EXPECT_TRUE(eventually([&] { return tli().state(client, nullptr) == LWMQ_TLI_LOST; }));
-  EXPECT_EQ(unread_extents_of(tli(), client), 3u);
-  tli().close(client, 0, 0);
+  EXPECT_TRUE(eventually([&] { return table().state(client, nullptr) == LWMQ_TLI_LOST; }));
+  EXPECT_EQ(unread_extents_of(table(), client), 3u);
+  table().close(client, 0, 0);
 }
 
 // Shows an extent that no socket holds at once.
@@ -162,8 +163,8 @@ LWMQ_CHILD_ROLE(SendsMuchAtOnce) {
   lwmq_tli_buffer buffer{};
   if (!acquire(transport, &buffer)) return;
   std::memset(buffer.next, 'm', 32 << 20);
-  tli().show(transport, &buffer, 32 << 20, 0);
-  tli().ship(transport, &buffer);
+  table().show(transport, &buffer, 32 << 20, 0);
+  table().ship(transport, &buffer);
   Child::report("on its way");
   for (;;) pause();
 }
@@ -176,10 +177,10 @@ TEST(Far, AnExtentOfWhichAPartHasComeIsLostWithItsSender) {
   lwmq_tli_transport* client = connect(address);
   ASSERT_EQ(server.line(), "on its way");
   ASSERT_TRUE(server.stop());
-  EXPECT_EQ(tli().wait(client, LWMQ_TLI_WAIT_EXTENT, 0), LWMQ_E_TIMED_OUT) << "it is not whole";
+  EXPECT_EQ(table().wait(client, LWMQ_TLI_WAIT_EXTENT, 0), LWMQ_E_TIMED_OUT) << "it is not whole";
   server.kill();
   EXPECT_EQ(receive(client), "LWMQ_E_PEER_LOST");
-  tli().close(client, 0, 0);
+  table().close(client, 0, 0);
 }
 
 // A process that closes at once what it has sent: the service sees to it that all gets out.
@@ -192,9 +193,9 @@ LWMQ_CHILD_ROLE(SendsMuchAndCloses) {
   lwmq_tli_buffer buffer{};
   if (!acquire(transport, &buffer)) return;
   std::memset(buffer.next, 'm', 32 << 20);
-  tli().show(transport, &buffer, 32 << 20, 0);
-  tli().ship(transport, &buffer);
-  tli().close(transport, 0, 5);
+  table().show(transport, &buffer, 32 << 20, 0);
+  table().ship(transport, &buffer);
+  table().close(transport, 0, 5);
   Child::report("closed");
   Child::hear();
 }
@@ -207,8 +208,8 @@ TEST(Far, AllThatWasShownArrivesBehindACloseThatDidNotWaitForIt) {
   ASSERT_EQ(server.line(), "closed");
   EXPECT_EQ(receive(client), std::string(32 << 20, 'm'));
   EXPECT_EQ(receive(client), "LWMQ_E_CLOSED");
-  EXPECT_EQ(figures_of(tli(), client).unsent, 5u);
-  tli().close(client, 0, 0);
+  EXPECT_EQ(figures_of(table(), client).unsent, 5u);
+  table().close(client, 0, 0);
   server.say('.');
 }
 
@@ -273,7 +274,7 @@ class Liar {
 class FarLiar : public ::testing::Test {
  protected:
   void TearDown() override {
-    if (served_ != nullptr) tli().close(served_, 0, 0);
+    if (served_ != nullptr) table().close(served_, 0, 0);
     // Whatever has happened: the next one is served.
     lwmq_tli_transport* client = nullptr;
     std::thread connecting([&] { client = connect(address_); });
@@ -282,19 +283,19 @@ class FarLiar : public ::testing::Test {
     lwmq_tli_buffer buffer{};
     ASSERT_TRUE(acquire(client, &buffer));
     buffer.next[0] = 'x';
-    ASSERT_EQ(tli().show(client, &buffer, 1, 0), LWMQ_OK);
-    tli().ship(client, &buffer);
+    ASSERT_EQ(table().show(client, &buffer, 1, 0), LWMQ_OK);
+    table().ship(client, &buffer);
     EXPECT_EQ(receive(served), "x");
-    tli().close(client, 0, 0);
-    tli().close(served, 0, 0);
+    table().close(client, 0, 0);
+    table().close(served, 0, 0);
     far().listener->close(listener_);
   }
   void expect_breach(const std::string& said) {
     EXPECT_EQ(receive(served_), "LWMQ_E_CORRUPT");
     EXPECT_NE(std::string(last_error()).find(said), std::string::npos) << last_error();
-    EXPECT_EQ(tli().state(served_, nullptr), LWMQ_TLI_LOST);
+    EXPECT_EQ(table().state(served_, nullptr), LWMQ_TLI_LOST);
     lwmq_tli_buffer buffer{};
-    EXPECT_EQ(tli().acquire(served_, &buffer), LWMQ_E_CORRUPT);
+    EXPECT_EQ(table().acquire(served_, &buffer), LWMQ_E_CORRUPT);
     EXPECT_EQ(receive(served_), "LWMQ_E_CORRUPT") << "and again";
   }
   // Of accept, once the liar's hello is there.
@@ -379,9 +380,9 @@ TEST_F(FarLiar, OpensABufferThatIsStillInOurHands) {
   liar.open(0);
   liar.open(0);
   lwmq_tli_extent held{};
-  ASSERT_TRUE(eventually([&] { return tli().land(served_, &held) == LWMQ_OK; }));
+  ASSERT_TRUE(eventually([&] { return table().land(served_, &held) == LWMQ_OK; }));
   expect_breach("still in our hands");
-  tli().release(served_, &held);
+  table().release(served_, &held);
 }
 
 TEST_F(FarLiar, HangsUpInTheMiddleOfARange) {
@@ -403,13 +404,13 @@ TEST_F(FarLiar, CountsWrong) {
   liar.send_range(lane::RangeKind::kWords, offsetof(lane::SideHeader, released_landing), UINT64_MAX);
   for (int round = 0; round < 100; ++round) {
     lwmq_tli_buffer buffer{};
-    if (tli().acquire(served_, &buffer) != LWMQ_OK) continue;
+    if (table().acquire(served_, &buffer) != LWMQ_OK) continue;
     std::memset(buffer.next, 'x', 64);
-    ASSERT_EQ(tli().show(served_, &buffer, 64, 0), LWMQ_OK);
-    tli().ship(served_, &buffer);
-    EXPECT_LE(unread_extents_of(tli(), served_), 100u);
+    ASSERT_EQ(table().show(served_, &buffer, 64, 0), LWMQ_OK);
+    table().ship(served_, &buffer);
+    EXPECT_LE(unread_extents_of(table(), served_), 100u);
   }
-  EXPECT_EQ(tli().state(served_, nullptr), LWMQ_TLI_CONNECTED);
+  EXPECT_EQ(table().state(served_, nullptr), LWMQ_TLI_CONNECTED);
 }
 
 TEST_F(FarLiar, SendsAnything) {
@@ -428,7 +429,7 @@ TEST_F(FarLiar, SendsAnything) {
     std::string got;
     for (int i = 0; i < 10000 && got.rfind("LWMQ_E_", 0) != 0; ++i) got = receive(served);
     EXPECT_TRUE(got == "LWMQ_E_CORRUPT" || got == "LWMQ_E_PEER_LOST" || got == "LWMQ_E_CLOSED") << got;
-    tli().close(served, 0, 0);
+    table().close(served, 0, 0);
   }
 }
 

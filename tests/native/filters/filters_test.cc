@@ -22,6 +22,7 @@
 #include "os/clock.h"
 #include "stats/observer.h"
 #include "store/tape.h"
+#include "tli/registry.h"
 
 namespace lwmq::filters {
 namespace {
@@ -168,7 +169,7 @@ TEST(Filters, AFailureToListenOrToConnectNamesTheAddressWithThem) {
   EXPECT_EQ(listen(provider, address.c_str(), without_buffers, nullptr, &listener), LWMQ_E_INVALID);
   EXPECT_EQ(std::string(last_error()).find(address), 0u) << last_error();
   lwmq_tli_transport* transport = nullptr;
-  EXPECT_EQ(connect(provider, address.c_str(), without_buffers, nullptr, 0, &transport), LWMQ_E_INVALID);
+  EXPECT_EQ(tli::connect(provider, address.c_str(), without_buffers, 0, &transport), LWMQ_E_INVALID);
   EXPECT_EQ(std::string(last_error()).find(address), 0u) << last_error();
 }
 
@@ -180,7 +181,7 @@ TEST(Filters, OneThatFailsWithoutATextHasOneAllTheSame) {
   lwmq_tli_listener* listener = nullptr;
   ASSERT_EQ(listen(conformance::provider_of(below), below.c_str(), options, nullptr, &listener), LWMQ_OK);
   lwmq_tli_transport* transport = nullptr;
-  EXPECT_EQ(connect(conformance::provider_of(address), address.c_str(), options, nullptr, 0, &transport),
+  EXPECT_EQ(tli::connect(conformance::provider_of(address), address.c_str(), options, 0, &transport),
             LWMQ_E_SYSTEM);
   EXPECT_EQ(std::string(last_error()), address + ": provider 'loop' answers LWMQ_E_SYSTEM without a text");
   conformance::provider_of(below).listener->close(listener);
