@@ -217,7 +217,8 @@ def check_name(what: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address apart from its options. `text`, which the library gets, keeps the name of a stream.
+    """An address apart from its options. `text`, which the library gets, keeps the name of a stream and what the
+    address's provider alone knows.
 
     conf: the tables of the conf file, by their names, as they were when the address was read.
     """
@@ -243,19 +244,24 @@ def parse_address(address: str, taken_by: int = STREAM) -> Address:
         raise AddressError(str(exc)) from None
     _check_environment()
     options: dict[str, Any] = {}
+    kept: list[str] = []
     text = ffi.new("char[]", address.encode())  # the options refer to it
     found = sized("lwmq_address_option")
-    while (status := lib.lwmq_read_address_option(text, taken_by, len(options), found)) == lib.LWMQ_OK:
+    while (
+        status := lib.lwmq_read_address_option(text, taken_by, len(options) + len(kept), found)
+    ) == lib.LWMQ_OK:
         key = ffi.string(found.key).decode()
         value = bytes(ffi.buffer(found.text, found.text_bytes)).decode()
-        options[key] = SETTINGS[key].shown(found.value, value)
+        if key == "stream" or key not in SETTINGS:
+            kept.append(f"{key}={value}")
+        else:
+            options[key] = SETTINGS[key].shown(found.value, value)
     if status != lib.LWMQ_E_EMPTY:
         raise_status(status)
     door = address.partition("?")[0]
-    stream = options.pop("stream", None)
     path = conf_path()
     conf = {} if path is None else load_conf(path, path.stat().st_mtime_ns)
-    return Address(door if stream is None else f"{door}?stream={stream}", options, conf)
+    return Address(f"{door}?{'&'.join(kept)}" if kept else door, options, conf)
 
 
 def _check_environment() -> None:

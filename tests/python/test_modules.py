@@ -113,6 +113,21 @@ def test_a_signed_module_registers_its_scheme_and_its_filters(place: Place) -> N
         "    print(bytes(other.receive(60)).decode())\n"
     )
     assert ran.stdout == "toy True\nHELLO\n", ran.stderr
+    ran = place.run(
+        "import lwmq_spark as lwmq\n"
+        "with lwmq.Channel('toy://x', 'server') as one:\n"
+        "    with lwmq.Channel('toy://x?label=blue&retry=50ms', 'client') as other:\n"
+        "        other.wait_connected(60)\n"
+        "    try:\n"
+        "        one.receive(60)\n"
+        "    except lwmq.ClosedError as error:\n"
+        "        print(str(error).split(' of ')[0])\n"
+        "try:\n"
+        "    lwmq.Channel('toy://x?lable=blue')\n"
+        "except lwmq.AddressError as error:\n"
+        "    print(str(error).split(': ')[-1])\n"
+    )
+    assert ran.stdout == "the peer, blue\ndid you mean 'label'?\n", ran.stdout + ran.stderr
 
 
 @pytest.mark.row("L37")

@@ -70,6 +70,12 @@ typedef struct lwmq_tli_attempt lwmq_tli_attempt;
 typedef struct lwmq_tli_transport lwmq_tli_transport;
 typedef struct lwmq_tli_window lwmq_tli_window;
 
+/* What an address says for one of its provider's settings. */
+typedef struct lwmq_tli_value {
+  const char *text; /* as it stands in the address; NULL: nothing is said */
+  uint64_t value;   /* as lwmq_read_setting reads it */
+} lwmq_tli_value;
+
 typedef struct lwmq_tli_options {
   uint64_t size;
   uint64_t buffer_bytes;    /* of our send buffers */
@@ -88,6 +94,8 @@ typedef struct lwmq_tli_options {
      may be under way any more. The call does not wait. NULL: the provider uses a descriptor. */
   void (*ring)(void *context);
   void *ring_context;
+  const lwmq_tli_value *values; /* one for each of the provider's `settings`, in their order. Lent for the call. NULL:
+                                   nothing is said */
 } lwmq_tli_options;
 
 enum { LWMQ_TLI_FOR_MESSAGES = 1, LWMQ_TLI_FOR_RAW = 2, LWMQ_TLI_FOR_STREAM = 3 };
@@ -314,6 +322,12 @@ typedef struct lwmq_tli_provider {
   int32_t (*claim)(const char *address);
   /* Checks the address and returns what it allows. LWMQ_E_ADDRESS with a text. Never waits. */
   lwmq_status (*limits)(const char *address, lwmq_limits *out_limits);
+
+  /* What its addresses may say behind `?`, beside what all of them may: ends with an entry whose `key` is NULL. The
+     library refuses unknown keys and values that are out of bounds, and finds slips. `taken_by` names those of
+     LWMQ_TAKEN_BY_TRANSPORT, _CHANNEL and _LISTENER that take it. Addresses show in texts and logs: credentials are
+     named by the path of a file. NULL: nothing. */
+  const lwmq_setting *settings;
 
   const lwmq_tli_listener_table *listener;
   const lwmq_tli_attempt_table *attempt;

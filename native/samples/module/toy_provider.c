@@ -29,6 +29,14 @@
 #define BUFFER_BYTES_MAX (1u << 24)
 #define EXTENTS_MAX 256u /* in one buffer */
 
+/* toy://name?label=blue: what an end is called in the texts of its peer. The library checks the value. */
+#define LABEL_BYTES_MAX 31u
+static const lwmq_setting settings[] = {
+    {sizeof(lwmq_setting), "label", NULL, 1, LABEL_BYTES_MAX, LWMQ_VALUE_NAME,
+     LWMQ_TAKEN_BY_TRANSPORT | LWMQ_TAKEN_BY_CHANNEL | LWMQ_TAKEN_BY_LISTENER},
+    {.key = NULL},
+};
+
 struct extent {
   uint64_t at, bytes;
   uint32_t kind;
@@ -51,6 +59,7 @@ struct bell {
 struct lwmq_tli_transport {
   lwmq_tli_transport* peer;
   lwmq_tli_options options;
+  char label[LABEL_BYTES_MAX + 1];
   struct buffer* buffers;
   uint32_t* queue; /* a ring of options.buffers_send indices */
   uint32_t queue_begin, queue_length;
@@ -66,6 +75,7 @@ struct lwmq_tli_transport {
 struct lwmq_tli_listener {
   char address[sizeof TOY_SCHEME + NAME_BYTES_MAX];
   lwmq_tli_options options;
+  char label[LABEL_BYTES_MAX + 1];
   struct bell* bell;
   lwmq_tli_transport* waiting; /* oldest first */
   uint32_t refused;            /* clients of which accept has still to tell */
@@ -75,6 +85,7 @@ struct lwmq_tli_listener {
 struct lwmq_tli_attempt {
   char address[sizeof TOY_SCHEME + NAME_BYTES_MAX];
   lwmq_tli_options options;
+  char label[LABEL_BYTES_MAX + 1];
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -95,6 +106,12 @@ static lwmq_status limits(const char* address, lwmq_limits* out_limits) {
   out_limits->buffers_max = BUFFERS_MAX;
   out_limits->capabilities = LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE | LWMQ_IS_RELIABLE | LWMQ_IS_ORDERED;
   return LWMQ_OK;
+}
+
+/* The values of `options` are lent for the call. */
+static void copy_label(const lwmq_tli_options* options, char* label) {
+  const char* said = options->values != NULL ? options->values[0].text : NULL;
+  snprintf(label, LABEL_BYTES_MAX + 1, "%s", said != NULL ? said : "");
 }
 
 static lwmq_status check(const char* address, const lwmq_tli_options* options) {
@@ -162,10 +179,11 @@ static void destroy_end(lwmq_tli_transport* end) {
   free(end);
 }
 
-static lwmq_tli_transport* make_end(const lwmq_tli_options* options) {
+static lwmq_tli_transport* make_end(const lwmq_tli_options* options, const char* label) {
   lwmq_tli_transport* end = calloc(1, sizeof *end);
   if (end == NULL) return NULL;
   end->options = *options;
+  strcpy(end->label, label);
   end->queue = calloc(options->buffers_send, sizeof *end->queue);
   end->buffers = calloc(options->buffers_send, sizeof *end->buffers);
   int is_whole = end->queue != NULL && end->buffers != NULL;
@@ -225,7 +243,9 @@ static void peer(lwmq_tli_transport* transport, lwmq_tli_peer* out_peer) {
   memset(out_peer, 0, sizeof *out_peer);
   memcpy(out_peer->instance, lwmq_tli_identity()->instance, sizeof out_peer->instance); /* the same process */
   out_peer->pid = lwmq_tli_identity()->pid;
-  snprintf(out_peer->name, sizeof out_peer->name, "process %u", out_peer->pid);
+  const char* label = other->label;
+  snprintf(out_peer->name, sizeof out_peer->name, "%s%sprocess %u", label, *label != 0 ? " of " : "",
+           out_peer->pid);
   out_peer->uid = lwmq_tli_identity()->uid;
   out_peer->buffer_bytes = other->options.buffer_bytes;
   out_peer->buffers = other->options.buffers_send;
@@ -268,6 +288,7 @@ static lwmq_status listen_at(const char* address, const lwmq_tli_options* option
   }
   strcpy(made->address, address);
   made->options = *options;
+  copy_label(options, made->label);
   made->bell = bell;
   pthread_mutex_lock(&mutex);
   lwmq_tli_listener** place = place_of(address);
@@ -314,7 +335,7 @@ static void close_listener(lwmq_tli_listener* listener) {
 }
 
 /* Makes both ends and leaves one with the listener. Under the mutex. */
-static lwmq_status meet(lwmq_tli_listener* listener, const lwmq_tli_options* options,
+static lwmq_status meet(lwmq_tli_listener* listener, const lwmq_tli_options* options, const char* label,
                         lwmq_tli_transport** out_transport) {
   if (listener->options.purpose != options->purpose) {
     ++listener->refused;
@@ -322,8 +343,8 @@ static lwmq_status meet(lwmq_tli_listener* listener, const lwmq_tli_options* opt
     return lwmq_tli_fail(LWMQ_E_VERSION, "%s: the client is there for %u, the listener for %u",
                          listener->address, options->purpose, listener->options.purpose);
   }
-  lwmq_tli_transport* ours = make_end(options);
-  lwmq_tli_transport* theirs = make_end(&listener->options);
+  lwmq_tli_transport* ours = make_end(options, label);
+  lwmq_tli_transport* theirs = make_end(&listener->options, listener->label);
   if (ours == NULL || theirs == NULL) {
     destroy_end(ours);
     destroy_end(theirs);
@@ -350,6 +371,7 @@ static lwmq_status begin(const char* address, const lwmq_tli_options* options,
   if (made == NULL) return lwmq_tli_fail(LWMQ_E_NO_MEMORY, "%s: no memory for an attempt", address);
   snprintf(made->address, sizeof made->address, "%s", address);
   made->options = *options;
+  copy_label(options, made->label);
   *out_attempt = made;
   return LWMQ_OK;
 }
@@ -361,7 +383,7 @@ static lwmq_status advance(lwmq_tli_attempt* attempt, lwmq_tli_transport** out_t
   pthread_mutex_lock(&mutex);
   lwmq_tli_listener* listener = *place_of(attempt->address);
   const lwmq_status status =
-      listener == NULL ? LWMQ_E_EMPTY : meet(listener, &attempt->options, out_transport);
+      listener == NULL ? LWMQ_E_EMPTY : meet(listener, &attempt->options, attempt->label, out_transport);
   pthread_mutex_unlock(&mutex);
   cancel(attempt);
   return status;
@@ -595,6 +617,7 @@ static const lwmq_tli_provider toy = {
     .name = "toy",
     .claim = claim,
     .limits = limits,
+    .settings = settings,
     .listener = &listener_table,
     .attempt = &attempt_table,
     .transport = &transport_table,

@@ -95,6 +95,20 @@ Status refuse(const char* address, std::string_view key, const std::string& what
               what.c_str());
 }
 
+// What the provider of `address` has beside those of all addresses; null: nothing, or nobody claims it.
+const lwmq_setting* settings_of_provider(const char* address) noexcept {
+  const lwmq_tli_provider* provider = nullptr;
+  const Status status = modules::find(modules::behind_filters(address), &provider);
+  if (status == LWMQ_OK) return provider->settings;
+  forget_error();  // whoever uses the address says so
+  return nullptr;
+}
+
+void append_key(const char* key, std::string* keys) {
+  *keys += keys->empty() ? "" : ", ";
+  *keys += key;
+}
+
 // What is no single address: without a scheme, or a list of several.
 Status check_whole(const char* address) {
   const char* scheme_end = std::strstr(address, "://");
@@ -122,9 +136,7 @@ const lwmq_setting* find_setting(std::string_view key) noexcept {
 std::string keys_of(std::uint32_t taken_by) {
   std::string keys;
   for (const lwmq_setting& known : kSettings) {
-    if ((known.taken_by & taken_by) == 0) continue;
-    keys += keys.empty() ? "" : ", ";
-    keys += known.key;
+    if ((known.taken_by & taken_by) != 0) append_key(known.key, &keys);
   }
   return keys;
 }
@@ -156,8 +168,15 @@ Status read_option(const char* address, std::uint32_t taken_by, std::uint32_t in
     if (rest.empty()) return LWMQ_E_EMPTY;
     pair = next_pair(&rest);
   }
-  AddressOption found{find_setting(pair.key), pair.value, 0};
-  const std::string keys = keys_of(taken_by);
+  AddressOption found{find_setting(pair.key), pair.value, 0, -1};
+  std::string keys = keys_of(taken_by);
+  const lwmq_setting* const own = settings_of_provider(address);
+  for (std::int32_t i = 0; own != nullptr && own[i].key != nullptr; ++i) {
+    if ((own[i].taken_by & taken_by) != 0) append_key(own[i].key, &keys);
+    if (found.setting != nullptr || pair.key != own[i].key) continue;
+    found.setting = &own[i];
+    found.place = i;
+  }
   if (found.setting == nullptr) {
     const std::string_view meant = nearest_word(pair.key, keys);
     return refuse(address, pair.key,

@@ -1,9 +1,9 @@
 // The settings that there are, and those that an address brings:
 // `scheme://name?buffer_bytes=4MiB&retry=250ms`.
 //
-// One table says for each key of which kind its values are, in which bounds, and what takes it. The core
-// itself takes those of LWMQ_TAKEN_BY_TRANSPORT from an address; Python and Spark take more, with what they
-// read here.
+// One table says for each key of which kind its values are, in which bounds, and what takes it; a provider
+// may have a table of its own for its addresses. The core itself takes those of LWMQ_TAKEN_BY_TRANSPORT from
+// an address; Python and Spark take more, with what they read here.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,7 @@ struct AddressOption {
   const lwmq_setting* setting = nullptr;
   std::string_view text;  // of its value, in the address
   std::uint64_t value = 0;
+  std::int32_t place = -1;  // among the settings of the address's provider; -1: it is one of all addresses
 };
 
 // The n-th option of `address`. LWMQ_E_EMPTY behind the last. LWMQ_E_ADDRESS: no address, several in one

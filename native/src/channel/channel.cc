@@ -33,6 +33,7 @@ Channel::Channel(const Settings& settings, const char* name)
       provider_(settings.provider),
       tli_(settings.provider->transport),
       tli_options_(settings.transport),
+      values_(settings.values),
       filters_(settings.filters),
       retry_ms_(settings.retry_ms),
       raw_(settings.raw),

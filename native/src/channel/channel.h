@@ -418,7 +418,8 @@ class Channel {
   const lwmq_tli_provider* const provider_;
   const lwmq_tli_transport_table* const tli_;  // of it
   lwmq_tli_options tli_options_;
-  const std::shared_ptr<filters::Filters> filters_;  // as in settings.h, like those that follow
+  const std::shared_ptr<const ProviderValues> values_;  // of them
+  const std::shared_ptr<filters::Filters> filters_;     // as in settings.h, like those that follow
   const std::uint32_t retry_ms_;
   const bool raw_;
   const bool one_way_;

@@ -66,6 +66,19 @@ Status check_receive_queue(const lwmq_channel_options& given, const char* addres
   return LWMQ_OK;
 }
 
+void note_value(const address::AddressOption& option, std::shared_ptr<ProviderValues>* values) {
+  if (*values == nullptr) *values = std::make_shared<ProviderValues>();
+  auto& [texts, said] = **values;
+  const lwmq_setting* const first = option.setting - option.place;
+  std::size_t count = 0;
+  while (first[count].key != nullptr) ++count;
+  texts.resize(count);
+  said.resize(count);
+  const auto place = static_cast<std::size_t>(option.place);
+  texts[place] = option.text;
+  said[place] = {texts[place].c_str(), option.value};
+}
+
 }  // namespace
 
 Status read_address_options(const char* address, AddressOptions* out_options) {
@@ -79,6 +92,10 @@ Status read_address_options(const char* address, AddressOptions* out_options) {
     const Status status = address::read_option(address, LWMQ_TAKEN_BY_TRANSPORT, i, &option);
     if (status == LWMQ_E_EMPTY) return LWMQ_OK;
     if (status != LWMQ_OK) return status;
+    if (option.place >= 0) {
+      note_value(option, &said.values);
+      continue;
+    }
     const std::string_view key = option.setting->key;
     for (const auto& [known, number] : numbers) {
       if (key == known) *number = option.value;
@@ -112,6 +129,7 @@ Status read_settings(const char* address, const lwmq_channel_options& given, Set
   wanted.secure_erase = given.secure_erase != 0 ? 1 : 0;
   const bool passes = given.raw == 0 && (limits.capabilities & LWMQ_IS_IN_PROCESS) != 0;
   wanted.drop = passes ? drop_extent : nullptr;
+  wanted.values = said.values != nullptr ? said.values->values.data() : nullptr;
   wanted.purpose = given.raw != 0 ? LWMQ_TLI_FOR_RAW : LWMQ_TLI_FOR_MESSAGES;
   if (wanted.buffer_bytes < kBufferBytesMin || wanted.buffer_bytes > limits.buffer_bytes_max) {
     return fail(LWMQ_E_INVALID, "buffers of %" PRIu64 " bytes; %" PRIu64 " to %" PRIu64 " are possible (%s)",
@@ -135,6 +153,7 @@ Status read_settings(const char* address, const lwmq_channel_options& given, Set
   out_settings->provider = provider;
   out_settings->address = bare;
   out_settings->transport = wanted;
+  out_settings->values = std::move(said.values);
   out_settings->filters = std::move(filters);
   out_settings->retry_ms = first_said<std::uint32_t>({given.retry_ms, said.retry_ms, kDefaultRetryMs});
   out_settings->raw = given.raw != 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "filters/filters.h"
@@ -12,11 +13,18 @@
 
 namespace lwmq::channel {
 
+// What an address says for the settings of its provider.
+struct ProviderValues {
+  std::vector<std::string> texts;
+  std::vector<lwmq_tli_value> values;
+};
+
 struct Settings {
   const lwmq_tli_provider* provider = nullptr;
-  std::string address;                        // without its options
-  lwmq_tli_options transport{};               // says nothing of `channel` and of rings
-  std::shared_ptr<filters::Filters> filters;  // null: the address names none
+  std::string address;                           // without its options
+  lwmq_tli_options transport{};                  // says nothing of `channel` and of rings
+  std::shared_ptr<const ProviderValues> values;  // of `transport`; null: the address says nothing
+  std::shared_ptr<filters::Filters> filters;     // null: the address names none
   std::uint32_t retry_ms = 0;
   bool raw = false;
   bool one_way = false;  // what the transport carries: from the server to the client
@@ -30,6 +38,7 @@ struct Settings {
 struct AddressOptions {
   std::uint64_t buffer_bytes = 0, buffers = 0, buffers_send = 0, buffers_receive = 0;
   std::uint32_t retry_ms = 0;
+  std::shared_ptr<ProviderValues> values;
 };
 
 // LWMQ_E_ADDRESS with a text that names the option.

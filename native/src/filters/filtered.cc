@@ -359,7 +359,7 @@ std::int32_t Transport::fd() {
 // ---- The tables -------------------------------------------------------------------------------------
 
 std::int32_t claim(const char* address) {
-  const char* behind = behind_filters(address);
+  const char* behind = modules::behind_filters(address);
   const lwmq_tli_provider* below = nullptr;
   return behind != address && modules::find(behind, &below) == LWMQ_OK ? 1 : 0;
 }
@@ -367,7 +367,7 @@ std::int32_t claim(const char* address) {
 // What an address names: the provider behind its filters, and those, unless the channel has them.
 Status take_apart(const char* address, const lwmq_tli_provider** out_below,
                   std::shared_ptr<Filters>* filters) {
-  const Status status = modules::find(behind_filters(address), out_below);
+  const Status status = modules::find(modules::behind_filters(address), out_below);
   return status != LWMQ_OK || *filters != nullptr ? status : Filters::parse(address, filters);
 }
 
@@ -376,7 +376,7 @@ lwmq_status limits(const char* address, lwmq_limits* out_limits) {
   std::shared_ptr<Filters> filters;
   Status status = take_apart(address, &below, &filters);
   if (status != LWMQ_OK) return status;
-  status = tli::limits(*below, behind_filters(address), out_limits);
+  status = tli::limits(*below, modules::behind_filters(address), out_limits);
   if (is_failure(status)) add_context(address);
   // What passes through us is bytes, of which we may keep copies: no addresses, nothing that has to be
   // erased.
@@ -397,7 +397,7 @@ Status listen_behind(const char* address, const lwmq_tli_options* options, std::
   lwmq_tli_options polled = *options;
   polled.ring = nullptr;  // we poll its descriptor, beside those of our own
   const lwmq_tli_listener_table& below = *made->below->listener;
-  status = tli::listen(*made->below, behind_filters(address), polled, &made->listener);
+  status = tli::listen(*made->below, modules::behind_filters(address), polled, &made->listener);
   if (is_failure(status)) add_context(address);
   if (status != LWMQ_OK) return status;
   epoll_event event{};
@@ -454,7 +454,7 @@ Status begin_behind(const char* address, const lwmq_tli_options* options, std::s
   made->filters = std::move(filters);
   Status status = take_apart(address, &made->below, &made->filters);
   if (status != LWMQ_OK) return status;
-  status = tli::begin(*made->below, behind_filters(address), *options, &made->attempt);
+  status = tli::begin(*made->below, modules::behind_filters(address), *options, &made->attempt);
   if (is_failure(status)) add_context(address);
   if (status == LWMQ_OK) *out_attempt = reinterpret_cast<lwmq_tli_attempt*>(made.release());
   return status;
@@ -570,18 +570,10 @@ bool is_wrapped(const lwmq_tli_provider& provider) noexcept { return provider.tr
 
 }  // namespace
 
-const char* behind_filters(const char* address) noexcept {
-  const char* scheme_end = std::strstr(address, "://");
-  if (scheme_end == nullptr) return address;
-  const char* at = scheme_end;
-  while (at > address && at[-1] != '+') --at;
-  return at;
-}
-
 Status find(const char* address, const lwmq_tli_provider** out_provider) noexcept {
   const Status plain = modules::find(address, out_provider);
   if (plain != LWMQ_E_ADDRESS || address == nullptr || std::strlen(address) > kAddressBytesMax) return plain;
-  const char* behind = behind_filters(address);
+  const char* behind = modules::behind_filters(address);
   if (behind == address) return plain;
   const lwmq_tli_provider* below = nullptr;
   const Status status = modules::find(behind, &below);

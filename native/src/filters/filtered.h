@@ -11,10 +11,6 @@
 
 namespace lwmq::filters {
 
-// `trace+loss=0.01+scheme://rest`: what stands behind the last `+` in front of the scheme; `address` itself
-// where there is none.
-const char* behind_filters(const char* address) noexcept;
-
 // The first provider that claims `address`; where none does and filters stand in front of the scheme, the one
 // that claims what is behind them, wrapped: the same one every time. LWMQ_E_ADDRESS: nobody does; the text
 // lists the registered names.

@@ -103,7 +103,7 @@ void NamedFilter::retire() const noexcept {
 Status Filters::parse(const char* address, std::shared_ptr<Filters>* out_filters) {
   auto made = std::make_shared<Filters>();
   made->address_ = address;
-  std::string_view rest(address, static_cast<std::size_t>(behind_filters(address) - address));
+  std::string_view rest(address, static_cast<std::size_t>(modules::behind_filters(address) - address));
   while (!rest.empty()) {
     const std::size_t end = rest.find('+');  // there is one: each filter ends with it
     const std::string_view text = rest.substr(0, end);

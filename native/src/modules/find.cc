@@ -116,6 +116,14 @@ Status refuse_address(const char* address) {
               names.c_str());
 }
 
+const char* behind_filters(const char* address) noexcept {
+  const char* scheme_end = std::strstr(address, "://");
+  if (scheme_end == nullptr) return address;
+  const char* at = scheme_end;
+  while (at > address && at[-1] != '+') --at;
+  return at;
+}
+
 std::string without_options(const char* address) {
   const char* mark = std::strchr(address, '?');
   return mark == nullptr ? std::string(address)

@@ -28,6 +28,10 @@ Status find(const char* address, const lwmq_tli_provider** out_provider) noexcep
 // claims, or that has no scheme at all.
 Status refuse_address(const char* address);
 
+// `trace+loss=0.01+scheme://rest`: what stands behind the last `+` in front of the scheme; `address` itself
+// where there is none.
+const char* behind_filters(const char* address) noexcept;
+
 // Splits `scheme://rest?key=value` at the question mark: providers see what stands before it.
 std::string without_options(const char* address);
 

@@ -75,7 +75,33 @@ Status check_options(const Address& address, const lwmq_tli_options& options) {
 
 // ---- The handshake --------------------------------------------------------------------------------------
 
-Hello hello_of(const lwmq_tli_options& options) {
+constexpr std::uint32_t kTakenBy = LWMQ_TAKEN_BY_TRANSPORT | LWMQ_TAKEN_BY_CHANNEL | LWMQ_TAKEN_BY_LISTENER;
+// In their places among the values.
+enum { kLabel, kSocketBytes };
+constexpr lwmq_setting kSettings[] = {
+    {sizeof(lwmq_setting), "label", nullptr, 1, sizeof(Hello::label) - 1, LWMQ_VALUE_NAME, kTakenBy},
+    {sizeof(lwmq_setting), "socket_bytes", nullptr, 4 * lwmq::kKiB, 16 * lwmq::kMiB, LWMQ_VALUE_BYTES,
+     kTakenBy},
+    {sizeof(lwmq_setting), nullptr, nullptr, 0, 0, 0, 0},
+};
+
+// What an address says beside its name, for as long as there are calls to it.
+struct Said {
+  std::string label;
+  std::uint64_t socket_bytes = 0;  // 0: as the kernel has it
+
+  explicit Said(const lwmq_tli_options& options) {
+    if (options.values == nullptr) return;
+    if (const char* text = options.values[kLabel].text; text != nullptr) label = text;
+    socket_bytes = options.values[kSocketBytes].value;
+  }
+  void apply(int socket) const {
+    const int bytes = static_cast<int>(socket_bytes);
+    if (bytes != 0) setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+  }
+};
+
+Hello hello_of(const lwmq_tli_options& options, const Said& said) {
   Hello hello{};
   hello.magic = kMagic;
   hello.version = lwmq::kProtocolVersion;
@@ -83,6 +109,7 @@ Hello hello_of(const lwmq_tli_options& options) {
   hello.buffers = options.buffers_send;
   hello.buffer_bytes = options.buffer_bytes;
   hello.channel = options.channel;
+  std::strncpy(hello.label, said.label.c_str(), sizeof hello.label - 1);
   std::memcpy(hello.instance, lwmq::os::identity().instance, sizeof hello.instance);
   return hello;
 }
@@ -121,7 +148,8 @@ Parts parts_of(const Address& address, const lwmq_tli_options& options, const He
                lwmq::os::UniqueFd socket, Door door) {
   Parts parts{address.text, options, {}, std::move(socket), address.delay_ms, std::move(door)};
   std::memcpy(parts.peer.instance, hello.instance, sizeof parts.peer.instance);
-  std::snprintf(parts.peer.name, sizeof parts.peer.name, "someone far away");
+  std::snprintf(parts.peer.name, sizeof parts.peer.name, "%.31s%sfar away", hello.label,
+                hello.label[0] != 0 ? " " : "someone ");
   parts.peer.buffer_bytes = hello.buffer_bytes;
   parts.peer.buffers = hello.buffers;
   parts.peer.channel = hello.channel;
@@ -170,6 +198,7 @@ struct Coming {
 struct lwmq_tli_listener {
   Address address;
   lwmq_tli_options options;
+  Said said;
   lwmq::os::UniqueFd socket;
   Door door;
   std::deque<Coming> coming;
@@ -194,6 +223,7 @@ struct lwmq_tli_listener {
       lwmq::os::UniqueFd client(accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!client) return;
       watch(client.get());
+      said.apply(client.get());
       coming.push_back({std::move(client), lwmq::os::now_ns() + kHandshakeNs, {}, {}, false});
     }
   }
@@ -212,7 +242,7 @@ struct lwmq_tli_listener {
                        : lwmq::fail(LWMQ_E_CORRUPT, "%s: %#x ends no handshake", address.text.c_str(), met);
   }
   Status answer(Coming& client) const {
-    Hello ours = hello_of(options);
+    Hello ours = hello_of(options, said);
     const Status status = check_hello(client.hello, address, options, false);
     ours.refusal = status;
     if (status != LWMQ_OK) std::strncpy(ours.why, lwmq::last_error(), sizeof ours.why - 1);
@@ -251,7 +281,8 @@ lwmq_status listen(const char* text, const lwmq_tli_options* options, lwmq_tli_l
     return lwmq::fail(LWMQ_E_ADDRESS, "%s is served already", text);
   if (::listen(socket.get(), 128) != 0)
     return lwmq::fail(LWMQ_E_SYSTEM, "%s: %s", text, std::strerror(errno));
-  *out_listener = new lwmq_tli_listener{std::move(address), *options, std::move(socket), make_door(), {}};
+  *out_listener =
+      new lwmq_tli_listener{std::move(address), *options, Said(*options), std::move(socket), make_door(), {}};
   (*out_listener)->watch((*out_listener)->socket.get());
   return LWMQ_OK;
 }
@@ -294,7 +325,17 @@ void tend(lwmq_tli_listener* listener) {
 
 std::int32_t listener_descriptor(lwmq_tli_listener* listener) { return listener->door->get(); }
 
-void close_listener(lwmq_tli_listener* listener) { delete listener; }
+// To a client that has our answer we are a peer that closes.
+void close_listener(lwmq_tli_listener* listener) {
+  for (Coming& client : listener->coming) {
+    Transport* made = nullptr;
+    if (client.is_answered && Transport::create(parts_of(listener->address, listener->options, client.hello,
+                                                         std::move(client.socket), nullptr),
+                                                &made) == LWMQ_OK)
+      made->close(0, 0);
+  }
+  delete listener;
+}
 
 // ---- Connecting -----------------------------------------------------------------------------------------
 
@@ -304,6 +345,7 @@ class Attempt {
   Attempt(Address address, const lwmq_tli_options& options)
       : address_(std::move(address)),
         options_(options),
+        said_(options),
         due_ns_(lwmq::os::now_ns() + address_.delay_ms * lwmq::os::kMillisecond) {}
 
   // LWMQ_E_TIMED_OUT: not yet. LWMQ_E_EMPTY: nobody listens, or no more.
@@ -326,17 +368,19 @@ class Attempt {
   Status reach() {
     if (lwmq::os::now_ns() < due_ns_) return LWMQ_E_EMPTY;
     if (!socket_) socket_ = new_socket();
+    said_.apply(socket_.get());
     socklen_t bytes = 0;
     const sockaddr_un at = socket_address(address_.name, &bytes);
     if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&at), bytes) != 0)
       return errno == EAGAIN ? LWMQ_E_EMPTY : LWMQ_E_PEER_LOST;
-    const Hello ours = hello_of(options_);
+    const Hello ours = hello_of(options_, said_);
     has_said_hello_ = true;
     return send_all(socket_.get(), &ours, sizeof ours);
   }
 
   const Address address_;
   const lwmq_tli_options options_;
+  const Said said_;
   const std::int64_t due_ns_;
   lwmq::os::UniqueFd socket_;
   bool has_said_hello_ = false;
@@ -420,6 +464,7 @@ const lwmq_tli_provider kFar = {
     .name = "far",
     .claim = claim,
     .limits = limits,
+    .settings = kSettings,
     .listener = &kListener,
     .attempt = &kAttempt,
     .transport = &kTransport,

@@ -20,7 +20,8 @@ struct Hello {
   std::uint32_t buffers;
   std::uint32_t channel;
   std::uint8_t instance[16];
-  char why[208];
+  char label[32];  // what the peer calls us in its texts, ends in 0
+  char why[176];
 };
 static_assert(sizeof(Hello) == 256);
 

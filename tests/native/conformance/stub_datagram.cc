@@ -475,6 +475,7 @@ const lwmq_tli_provider kStub = {
     .name = "stub",
     .claim = claim,
     .limits = limits,
+    .settings = nullptr,
     .listener = &kListener,
     .attempt = &kAttempt,
     .transport = &kTransport,

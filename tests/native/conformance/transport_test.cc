@@ -42,7 +42,7 @@ class Transport : public testing::TestWithParam<Subject> {
 TEST_P(Transport, IsClaimedByItsProviderAlone) {
   int claims = 0;
   for (std::uint32_t i = 0; const auto* provider = modules::provider_at(i); ++i)
-    claims += provider->claim(filters::behind_filters(address_.c_str()));
+    claims += provider->claim(modules::behind_filters(address_.c_str()));
   EXPECT_EQ(claims, 1);
 }
 

@@ -113,6 +113,7 @@ constexpr lwmq_tli_provider kIpcProvider = {
     .name = "ipc",
     .claim = [](const char* address) -> std::int32_t { return is_ours(address) ? 1 : 0; },
     .limits = limits,
+    .settings = nullptr,
     .listener = &kListener,
     .attempt = &kAttempt,
     .transport = &kTransport,

@@ -592,6 +592,7 @@ constexpr lwmq_tli_provider kLoopProvider = {
     .name = "loop",
     .claim = claim,
     .limits = limits,
+    .settings = nullptr,
     .listener = &kListener,
     .attempt = &kAttempt,
     .transport = &kTransport,
