@@ -217,8 +217,9 @@ def check_name(what: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address apart from its options. `text`, which the library gets, keeps the name of a stream and what the
-    address's provider alone knows.
+    """An address apart from its options.
+
+    text: what the library gets. It keeps the name of a stream, and what the address's provider alone knows.
 
     conf: the tables of the conf file, by their names, as they were when the address was read.
     """

@@ -88,7 +88,10 @@ class Listener(OfOneProcess):
             receive_capacity=receive_capacity,
         )
         out = ffi.new("lwmq_listener **")
-        check(lib.lwmq_listener_open(self.address.encode(), self._settings.options, out))
+        check(lib.lwmq_listener_open(self._settings.address.encode(), self._settings.options, out))
+        bound = ffi.new("const char **")
+        check(lib.lwmq_listener_address(out[0], bound))
+        self._address = ffi.string(bound[0]).decode()
         self._handle = Handle(out[0], lib.lwmq_listener_destroy, f"listener on {self.address}")
         self._accepting = CallCount()
         self._refused_told = 0
@@ -175,8 +178,8 @@ class Listener(OfOneProcess):
 
     @property
     def address(self) -> str:
-        """Without its options."""
-        return self._settings.address
+        """Where clients reach it, without options: with the port, say, that was left to the provider."""
+        return self._address
 
     @property
     def closed(self) -> bool:

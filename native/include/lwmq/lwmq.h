@@ -764,6 +764,9 @@ lwmq_status lwmq_listener_accept(lwmq_listener *listener, uint32_t timeout_ms, l
 /* For poll, epoll and the like: readable while a client waits to be accepted, and after the listener was closed. Do not
    read from it. Lent until destroy. Any thread. */
 lwmq_status lwmq_listener_descriptor(const lwmq_listener *listener, int32_t *out_descriptor);
+/* Where clients reach it, without options. A provider that was left the choice, of a port, say, has made it. Lent until
+   destroy. Any thread. */
+lwmq_status lwmq_listener_address(const lwmq_listener *listener, const char **out_address);
 
 typedef struct lwmq_listener_statistics {
   uint64_t size;

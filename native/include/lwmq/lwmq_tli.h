@@ -189,6 +189,9 @@ typedef struct lwmq_tli_listener_table {
      drain it. Whoever polls it must call accept or tend when it is readable: that is how accepted transports hear that
      their peer has hung up. -1: see `ring` in the options. */
   int32_t (*descriptor)(lwmq_tli_listener *listener);
+  /* Where it can be reached, lent until close: as peers on this host would say it, with the port where it was 0, say.
+     NULL: where listen was asked to. */
+  const char *(*address)(lwmq_tli_listener *listener);
   /* Takes the listener; its transports live on. The address can be served again at once. Never waits. */
   void (*close)(lwmq_tli_listener *listener);
 } lwmq_tli_listener_table;

@@ -585,6 +585,7 @@ static const lwmq_tli_listener_table listener_table = {
     .accept = accept_next,
     .tend = NULL, /* who gives up leaves nothing */
     .descriptor = listener_descriptor,
+    .address = NULL,
     .close = close_listener,
 };
 

@@ -38,6 +38,13 @@ lwmq_status lwmq_listener_descriptor(const lwmq_listener* listener, int32_t* out
   return LWMQ_OK;
 }
 
+lwmq_status lwmq_listener_address(const lwmq_listener* listener, const char** out_address) {
+  LWMQ_REQUIRE(listener != nullptr && out_address != nullptr);
+  LWMQ_ALIVE(listener);
+  *out_address = in(listener)->address().c_str();
+  return LWMQ_OK;
+}
+
 lwmq_status lwmq_listener_query(lwmq_listener* listener, lwmq_listener_statistics* out_statistics) {
   LWMQ_REQUIRE(listener != nullptr && out_statistics != nullptr);
   LWMQ_SIZED(out_statistics);

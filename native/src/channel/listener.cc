@@ -32,8 +32,6 @@ Status Listener::open(const char* address, const lwmq_channel_options& given, Li
 Status Listener::listen() {
   Status status = os::create_event_fd(&bell_);
   if (status != LWMQ_OK) return status;
-  entry_ = stats::open_entry(stats::EntryKind::kListener, settings_.address.c_str());
-  stats::set(entry_->flags, stats::kEntryServer);
   status = service::start_service(*settings_.provider);
   if (status != LWMQ_OK) return status;
   auto& thread = service::ServiceThread::attending();
@@ -51,6 +49,10 @@ Status Listener::listen() {
     const int fd = settings_.provider->listener->descriptor(listener);
     if (fd >= 0) status = thread.watch(this, fd);
     if (status == LWMQ_OK) {
+      const auto bound = settings_.provider->listener->address;
+      address_ = bound != nullptr ? bound(listener) : settings_.address;
+      entry_ = stats::open_entry(stats::EntryKind::kListener, address_.c_str());
+      stats::set(entry_->flags, stats::kEntryServer);
       listener_.store(listener, std::memory_order_release);
       thread.request(this);  // who rang before it was watched
       return LWMQ_OK;

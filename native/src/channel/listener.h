@@ -38,7 +38,8 @@ class Listener final : private service::Served {
   Status accept(std::uint32_t timeout_ms, Channel** out_channel);
   // Readable while a client waits, and behind close. Lent until destroy.
   [[nodiscard]] std::int32_t descriptor() const noexcept { return bell_.get(); }
-  [[nodiscard]] const std::string& address() const noexcept { return settings_.address; }
+  // Where clients reach it.
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
   void query(lwmq_listener_statistics* out_statistics);
   // Any thread. Those who wait in accept leave; clients that nobody has accepted are parted from.
   Status close();
@@ -64,6 +65,7 @@ class Listener final : private service::Served {
   Status refuse_closed() const noexcept;
 
   const Settings settings_;
+  std::string address_;                                // fixed from open on
   os::UniqueFd bell_;                                  // an event; readable or not under the mutex
   std::atomic<std::uint32_t> changes_{0};              // futex
   std::atomic<lwmq_tli_listener*> listener_{nullptr};  // fixed from open to close

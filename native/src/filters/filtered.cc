@@ -41,6 +41,7 @@ struct Listener {
   lwmq_tli_listener* listener;
   std::shared_ptr<Filters> filters;
   std::shared_ptr<Poll> poll;
+  std::string address;  // as whoever is below has bound it
 };
 
 struct Attempt {
@@ -414,6 +415,12 @@ Status listen_behind(const char* address, const lwmq_tli_options* options, std::
     below.close(made->listener);
     return status;
   }
+  made->address = address;
+  if (below.address != nullptr) {
+    const char* behind = modules::behind_filters(address);
+    made->address.replace(static_cast<std::size_t>(behind - address), std::string::npos,
+                          below.address(made->listener));
+  }
   *out_listener = reinterpret_cast<lwmq_tli_listener*>(made.release());
   return LWMQ_OK;
 }
@@ -492,6 +499,7 @@ constexpr lwmq_tli_listener_table kListener = {
             tend(of(listener)->listener);
         },
     .descriptor = [](lwmq_tli_listener* listener) -> std::int32_t { return of(listener)->poll->epoll.get(); },
+    .address = [](lwmq_tli_listener* listener) { return of(listener)->address.c_str(); },
     .close = close_listener,
 };
 

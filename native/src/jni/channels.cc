@@ -291,6 +291,12 @@ JNI_METHOD(jint, listenerDescriptor)(JNIEnv* env, jclass, jlong listener) {
   return descriptor;
 }
 
+JNI_METHOD(jbyteArray, listenerAddress)(JNIEnv* env, jclass, jlong listener) {
+  const char* address = nullptr;
+  if (!check(env, lwmq_listener_address(handle<lwmq_listener>(listener), &address))) return nullptr;
+  return new_bytes(env, address, std::strlen(address));
+}
+
 JNI_METHOD(jlongArray, listenerQuery)(JNIEnv* env, jclass, jlong listener, jobjectArray out_refusal) {
   auto known = sized<lwmq_listener_statistics>();
   if (!check(env, lwmq_listener_query(handle<lwmq_listener>(listener), &known))) return nullptr;

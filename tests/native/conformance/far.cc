@@ -1,4 +1,5 @@
-// far://name and far://name@ms - a provider that shares no page with its peer, for the conformance suite.
+// far://name, far://name@ms and, for a listener, far://* - a provider that shares no page with its peer, for
+// the conformance suite.
 //
 // It stands for networks: everything goes through a socket, arrives late (by `ms` milliseconds, and some
 // more) and in pieces, the peer is somebody on another host, and a connection takes three steps: the socket,
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -33,6 +35,7 @@ using namespace lwmq::far;
 namespace {
 
 constexpr std::string_view kScheme = "far://";
+constexpr std::string_view kAnyName = "*";  // the listener makes one up
 constexpr std::uint64_t kBufferBytesMax = 64 * lwmq::kMiB;
 constexpr std::uint32_t kBuffersMax = lwmq::kBuffersMax;
 constexpr std::uint32_t kDelayMax = 1000;
@@ -274,6 +277,11 @@ lwmq_status listen(const char* text, const lwmq_tli_options* options, lwmq_tli_l
   Address address;
   if (const Status status = parse(text, &address); status != LWMQ_OK) return status;
   if (const Status status = check_options(address, *options); status != LWMQ_OK) return status;
+  if (address.name == kAnyName) {
+    static std::atomic<unsigned> names{0};
+    address.name = "any-" + std::to_string(getpid()) + "-" + std::to_string(names++);
+    address.text.replace(kScheme.size(), kAnyName.size(), address.name);
+  }
   lwmq::os::UniqueFd socket = new_socket();
   socklen_t bytes = 0;
   const sockaddr_un at = socket_address(address.name, &bytes);
@@ -431,6 +439,7 @@ const lwmq_tli_listener_table kListener = {
     .accept = accept,
     .tend = tend,
     .descriptor = listener_descriptor,
+    .address = [](lwmq_tli_listener* listener) { return listener->address.text.c_str(); },
     .close = close_listener,
 };
 

@@ -71,6 +71,36 @@ TEST(ProviderSettings, AreRefusedWhereTheyAreUnknownOrWrong) {
       << of_another;
 }
 
+// As with a port that the system chooses.
+TEST(BoundAddress, IsTheOneThatTheProviderHasChosen) {
+  for (const std::string filters : {"", "trace=/dev/null+"}) {
+    lwmq_listener* listener = nullptr;
+    ASSERT_EQ(lwmq_listener_open((filters + "far://*?label=red").c_str(), nullptr, &listener), LWMQ_OK)
+        << lwmq_last_error();
+    const char* address = nullptr;
+    ASSERT_EQ(lwmq_listener_address(listener, &address), LWMQ_OK);
+    EXPECT_EQ(std::string(address).find(filters + "far://any-"), 0u) << address;
+    const End client(std::string(address).substr(filters.size()), LWMQ_ROLE_CLIENT);
+    EXPECT_EQ(client.wait_connected(), LWMQ_OK);
+    ASSERT_EQ(lwmq_listener_close(listener), LWMQ_OK);
+    ASSERT_EQ(lwmq_listener_address(listener, &address), LWMQ_OK) << "it is lent until destroy";
+    EXPECT_NE(std::string(address).find("far://any-"), std::string::npos);
+    lwmq_listener_destroy(listener);
+  }
+}
+
+TEST(BoundAddress, IsTheGivenOneWhereThereWasNoChoice) {
+  const std::string given = kIpc.fresh_address();
+  lwmq_listener* listener = nullptr;
+  ASSERT_EQ(lwmq_listener_open((given + "?buffers=4").c_str(), nullptr, &listener), LWMQ_OK)
+      << lwmq_last_error();
+  const char* address = nullptr;
+  ASSERT_EQ(lwmq_listener_address(listener, &address), LWMQ_OK);
+  EXPECT_EQ(std::string(address), given);
+  EXPECT_EQ(lwmq_listener_address(nullptr, &address), LWMQ_E_INVALID);
+  lwmq_listener_destroy(listener);
+}
+
 TEST(ProviderSettings, AreNoneOfAStreams) {
   lwmq_address_option option{};
   option.size = sizeof option;

@@ -443,6 +443,7 @@ const lwmq_tli_listener_table kListener = {
     .accept = accept,
     .tend = nullptr,
     .descriptor = listener_descriptor,
+    .address = nullptr,
     .close = close_listener,
 };
 

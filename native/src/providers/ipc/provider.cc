@@ -45,6 +45,7 @@ constexpr lwmq_tli_listener_table kListener = {
     .accept = [](L l, T* out_transport) { return of(l)->accept(out(out_transport)); },
     .tend = [](L l) { of(l)->tend(); },
     .descriptor = [](L l) -> std::int32_t { return of(l)->fd(); },
+    .address = nullptr,
     .close = [](L l) { of(l)->close(); },
 };
 

@@ -540,6 +540,7 @@ constexpr lwmq_tli_listener_table kListener = {
     .accept = accept,
     .tend = nullptr,  // who gives up has left nothing
     .descriptor = listener_descriptor,
+    .address = nullptr,
     .close = close_listener,
 };
 

@@ -326,6 +326,8 @@ final class Jni {
 
   static native int listenerDescriptor(long listener);
 
+  static native byte[] listenerAddress(long listener);
+
   /** {accepted, waiting, refused}, and why the last of these was. */
   static native long[] listenerQuery(long listener, byte[][] refusal);
 

@@ -23,10 +23,10 @@ public final class Listener implements AutoCloseable {
   public record Statistics(long accepted, long waiting, long refused, String refusal) {}
 
   private Listener(String address, Channel.Options options) {
-    this.address = address;
     this.options = options;
     long opened = Jni.listenerOpen(Jni.uri(address), options.fields());
-    this.handle = Handle.shared(this, opened, "listener " + address, l -> Jni.listenerDestroy(l));
+    this.address = Identity.text(Jni.listenerAddress(opened));
+    this.handle = Handle.shared(this, opened, "listener " + this.address, l -> Jni.listenerDestroy(l));
   }
 
   /**
@@ -69,6 +69,7 @@ public final class Listener implements AutoCloseable {
     return use.enter(() -> handle.call(Jni::listenerDescriptor));
   }
 
+  /** Where clients reach it, without options: with the port, say, that was left to the provider. */
   public String address() {
     return address;
   }
