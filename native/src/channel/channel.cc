@@ -151,9 +151,10 @@ Status Channel::add_send_queue(const lwmq_send_queue_options& options, ChannelQu
   const std::string name = channel + (channel.empty() ? "" : ".") + std::to_string(queues_.size());
   queue->entry = stats::open_entry(stats::EntryKind::kQueue, address_.c_str(), name.c_str());
   stats::set(queue->entry->priority, queue->priority());
-  *out_queue = queue.get();
+  ChannelQueue* const made = queue.get();
   queues_.push_back(std::move(queue));
-  scheduler_.add(*out_queue);
+  scheduler_.add(made);
+  *out_queue = made;
   return LWMQ_OK;
 }
 

@@ -1,7 +1,10 @@
 #include "channel/transport_group.h"
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "base/failure.h"
 #include "channel/requests.h"
@@ -77,11 +80,12 @@ Status TransportGroup::add_transport(Channel* head, const char* address,
   std::int32_t fd = -1;
   status = head->descriptor(&fd);
   if (status != LWMQ_OK) return status;
-  Channel* made = nullptr;
-  status = Channel::create(address, as_first, &made);
+  Channel* created = nullptr;
+  status = Channel::create(address, as_first, &created);
   if (status != LWMQ_OK) return status;
+  const auto destroy = [](Channel* channel) { Channel::destroy(channel); };
+  std::unique_ptr<Channel, decltype(destroy)> made(created);  // memory may be short
   if (head->one_way_ || made->one_way_) {
-    Channel::destroy(made);
     return fail(LWMQ_E_UNSUPPORTED, "%s: a further transport where one of them carries one way alone (%s)",
                 address, first);
   }
@@ -93,35 +97,41 @@ Status TransportGroup::add_transport(Channel* head, const char* address,
   made->landing_.share_home(head->landing_);
   made->tli_options_.channel = head->tli_options_.channel;
   made->descriptor_.store(head->descriptor_.load());
+  std::vector<ChannelQueue*> replicas;
   for (const auto& queue : head->queues_) {
-    ChannelQueue* last = queue.get();
-    while (last->replica != nullptr) last = last->replica;
     lwmq_send_queue_options same{};
     same.size = sizeof same;
     same.kind = queue->kind();
     same.priority = queue->priority();
     same.capacity = queue->capacity();
-    status = made->add_send_queue(same, &last->replica);
-    if (status != LWMQ_OK) {
-      Channel::destroy(made);
-      return status;
-    }
+    status = made->add_send_queue(same, &replicas.emplace_back());
+    if (status != LWMQ_OK) return status;
   }
+  head->more_.reserve(head->more_.size() + 1);
+  if (head->queue_ != nullptr) head->queue_->tell_apart(head->more_.size() + 2);
   if (redundant) {
     if (!head->redundant_) begin_redundancy(head);
     made->receiver_.keep_numbers();
   }
-  head->more_.push_back(made);
-  if (head->queue_ != nullptr) head->queue_->tell_apart(head->more_.size() + 1);
+  // Nothing fails from here on: until now the head knows of nothing.
+  head->more_.push_back(made.release());
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    ChannelQueue* last = head->queues_[i].get();
+    while (last->replica != nullptr) last = last->replica;
+    last->replica = replicas[i];
+  }
   return LWMQ_OK;
 }
 
 // With the first transport that is redundant to the head's own.
 void TransportGroup::begin_redundancy(Channel* head) {
+  auto merge = std::make_unique<reliability::Merge>();
+  std::vector<std::unique_ptr<reliability::Numbering>> numberings(head->queues_.size());
+  for (auto& numbering : numberings) numbering = std::make_unique<reliability::Numbering>();
   head->redundant_ = true;
-  head->merge_ = std::make_unique<reliability::Merge>();
+  head->merge_ = std::move(merge);
   head->receiver_.keep_numbers();
-  for (const auto& queue : head->queues_) queue->numbering = std::make_unique<reliability::Numbering>();
+  for (std::size_t i = 0; i < numberings.size(); ++i) head->queues_[i]->numbering = std::move(numberings[i]);
 }
 
 Status TransportGroup::add_send_queue(Channel* head, const lwmq_send_queue_options& options,

@@ -16,6 +16,7 @@
 
 #include "conformance/channel_fixture.h"
 #include "conformance/providers.h"
+#include "conformance/transport_group.h"
 
 namespace {
 
@@ -317,7 +318,20 @@ TEST(ShortOfMemoryWhereSomethingIsMade, NothingEndsAndNothingIsHalfMade) {
     const char* what;
     std::function<lwmq_status()> make;
   };
+  const std::string several_at[2] = {kIpc.fresh_address(), kLoop.fresh_address()};
+  End several;
+  several.create(several_at[0], channel_options(1024, 4));
+  lwmq_send_queue* several_queues[3] = {several.queue};
+  for (int i = 1; i < 3; ++i)
+    ASSERT_EQ(lwmq_channel_add_send_queue(several.channel, nullptr, &several_queues[i]), LWMQ_OK);
   const std::vector<Made> all = {
+      {"a further transport",
+       [&] {
+         lwmq_transport_options further{};
+         further.size = sizeof further;
+         further.redundant = 1;
+         return lwmq_channel_add_transport(several.channel, several_at[1].c_str(), &further);
+       }},
       {"a channel",
        [&] {
          lwmq_channel* made = nullptr;
@@ -388,6 +402,11 @@ TEST(ShortOfMemoryWhereSomethingIsMade, NothingEndsAndNothingIsHalfMade) {
     EXPECT_EQ(status, LWMQ_OK) << lwmq_last_error();
     EXPECT_GT(allocations, 1) << "none was refused";
   }
+  ASSERT_EQ(lwmq_channel_open(several.channel, LWMQ_ROLE_SERVER), LWMQ_OK) << lwmq_last_error();
+  End other = end_at_both(several_at, LWMQ_ROLE_CLIENT, true, channel_options(1024, 4));
+  for (lwmq_send_queue* one : several_queues) ASSERT_EQ(lwmq_send_queue_post_bytes(one, "once", 4), LWMQ_OK);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(other.receive_text(), "once") << lwmq_last_error();
+  EXPECT_EQ(other.receive_text(20), "<LWMQ_E_TIMED_OUT>");
   EXPECT_EQ(meeting.client.receive_text(), topic) << "posted once";
   EXPECT_EQ(meeting.client.receive_text(20), "<LWMQ_E_TIMED_OUT>");
   ASSERT_EQ(meeting.client.post("x"), LWMQ_OK);
