@@ -34,6 +34,12 @@ inline lwmq_tli_provider plain_windows() {
           [](lwmq_tli_window* window) {
             if (--window->references == 0) delete window;
           },
+      .pin = nullptr,
+      .unpin = nullptr,
+      .grant = nullptr,
+      .revoke = nullptr,
+      .push = nullptr,
+      .reap = nullptr,
   };
   lwmq_tli_provider table{};
   table.memory = &kMemory;

@@ -203,6 +203,59 @@ def test_a_module_with_a_hole_in_a_table_is_refused_and_told_where(
     assert flaw in str(module["text"])
 
 
+WINDOWS = ("create", "export_to", "find", "info", "owner_alive", "keep", "release")
+GRANTS = ("pin", "unpin", "grant", "revoke", "push", "reap")
+
+
+def toy_with_memory(folder: Path, calls: list[str]) -> tuple[Path, ...]:
+    """The sources of the toy, whose memory table has these calls, which nobody may make."""
+    entries = "".join(f"    .{call} = (void *)claim,\n" for call in calls)
+    table = f"static const lwmq_tli_memory_table memory_table = {{\n{entries}}};\n\n"
+    text = (SAMPLE / "toy_provider.c").read_text(encoding="utf-8")
+    head, entry = "static const lwmq_tli_provider toy = {", "    .transport = &transport_table,\n"
+    assert head in text and entry in text
+    text = text.replace(head, table + head).replace(entry, f"{entry}    .memory = &memory_table,\n")
+    (folder / "toy_provider.c").write_text(text)
+    return folder / "toy_provider.c", SAMPLE / "toy_module.c"
+
+
+@pytest.mark.row("L39")
+@pytest.mark.parametrize("missing", [*WINDOWS, *GRANTS])
+def test_a_provider_has_all_calls_for_windows_or_none_and_all_for_grants_or_none(
+    place: Place, tmp_path: Path, missing: str
+) -> None:
+    group = WINDOWS if missing in WINDOWS else GRANTS
+    for number, calls in enumerate([group, WINDOWS + GRANTS]):
+        sources = toy_with_memory(tmp_path, [call for call in calls if call != missing])
+        place.sign(build(place.modules / f"{number}.so", "-w", "-Wno-pedantic", sources=sources))
+    for module in place.listing():
+        assert module["status"] == "LWMQ_E_UNSUPPORTED"
+        assert f"missing or wrong is memory.{missing}" in str(module["text"])
+
+
+@pytest.mark.row("L39")
+def test_a_memory_table_without_any_call_is_refused(place: Place, tmp_path: Path) -> None:
+    place.sign(build(place.modules / "empty.so", "-w", sources=toy_with_memory(tmp_path, [])))
+    (module,) = place.listing()
+    assert "missing or wrong is memory, which is empty" in str(module["text"])
+
+
+@pytest.mark.row("L39")
+def test_a_provider_with_grants_alone_is_loaded_and_shares_no_windows(place: Place, tmp_path: Path) -> None:
+    place.sign(build(place.modules / "grants.so", "-w", sources=toy_with_memory(tmp_path, [*GRANTS])))
+    (module,) = place.listing()
+    assert module["loaded"], module["text"]
+    ran = place.run(
+        "import lwmq_spark as lwmq\n"
+        "for open_end in (lwmq.Endpoint, lwmq.open_reader):\n"
+        "    try:\n"
+        "        open_end('toy://x')\n"
+        "    except lwmq.LwmqError as error:\n"
+        "        print(error)\n"
+    )
+    assert ran.stdout.count("streams need a transport that shares windows; toy does not") == 2, ran.stderr
+
+
 @pytest.mark.row("L39")
 def test_what_is_not_signed_as_it_is_by_a_trusted_key_is_refused(place: Place, tmp_path: Path) -> None:
     stranger = tmp_path / "stranger.key"

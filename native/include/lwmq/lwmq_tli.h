@@ -13,7 +13,7 @@
  *     attempt     begin, advance ... cancel         how a peer is reached, in steps that wait for nothing
  *     transport   peer ... close                    one conversation: all that channels need
  *     fast        shortcuts for speed alone         optional, as is each of its calls
- *     memory      windows                           optional: memory that a peer can reach
+ *     memory      windows; pin, grant ... reap      optional: memory that a peer can reach: reads, or writes
  *
  * One direction of a transport, and its verbs:
  *
@@ -26,15 +26,15 @@
  *   thread. A buffer is free again when it was shipped, landed to its end (the next land notices that), and all its
  *   extents were released.
  *
- * Threads: on a transport, one thread at a time sends (acquire, show, flush, ship, abandon, state with figures, wait for
- *   room)
- *   and one receives (land, arm, wait for extents). The two may be different threads, and their waits may overlap.
- *   release, peer, descriptor, state without figures, and the calls for windows: any thread. release, and abandon of
- *   buffers that stay lent, are allowed even after close. listen, and the calls on one listener or one attempt: one
- *   thread at a time. begin, and the calls on different attempts: several threads at once.
+ * Threads: on a transport, one thread at a time sends (acquire, show, flush, ship, abandon, push, reap, state with
+ *   figures, wait for room or to reap) and one receives (land, arm, wait for extents). The two may be different threads,
+ *   and their waits may overlap. release, peer, descriptor, state without figures, pin, unpin, grant, revoke, and the
+ *   calls for windows: any thread. release, and abandon of buffers that stay lent, are allowed even after close.
+ *   listen, and the calls on one listener or one attempt: one thread at a time. begin, and the calls on different
+ *   attempts: several threads at once.
  * Ownership: takes, lends, keeps as in lwmq.h.
  * One way (LWMQ_IS_ONE_WAY of limits): an accepted transport sends, a connected transport receives. In the other
- *   direction acquire returns LWMQ_E_FULL, land returns LWMQ_E_EMPTY, and unread_extents is 0 (state).
+ *   direction acquire and push return LWMQ_E_FULL, land returns LWMQ_E_EMPTY, and unread_extents is 0 (state).
  * Loss: when the peer dies, land first returns what was shown, then LWMQ_E_PEER_LOST; after an orderly close of the
  *   peer, LWMQ_E_CLOSED instead. acquire fails with the same status at once; what is shown in a buffer that was
  *   acquired before is lost. Once state says that the peer has gone, land no longer returns LWMQ_E_EMPTY: what is still
@@ -69,6 +69,7 @@ typedef struct lwmq_tli_listener lwmq_tli_listener;
 typedef struct lwmq_tli_attempt lwmq_tli_attempt;
 typedef struct lwmq_tli_transport lwmq_tli_transport;
 typedef struct lwmq_tli_window lwmq_tli_window;
+typedef struct lwmq_tli_region lwmq_tli_region;
 
 /* What an address says for one of its provider's settings. */
 typedef struct lwmq_tli_value {
@@ -147,12 +148,13 @@ typedef struct lwmq_tli_piece {
 #define LWMQ_TLI_KIND_FILTERED 64u /* a bit for filters: what sends through them has kinds below */
 
 /* HOLDING, together with EXTENT: the caller has landed some extents that nobody has received. STATE: what every wait
-   ends with, for a caller that wants nothing else. */
+   ends with, for a caller that wants nothing else. REAP: of a provider that has reap. */
 enum {
   LWMQ_TLI_WAIT_EXTENT = 1,
   LWMQ_TLI_WAIT_ROOM = 2,
   LWMQ_TLI_WAIT_HOLDING = 4,
-  LWMQ_TLI_WAIT_STATE = 8
+  LWMQ_TLI_WAIT_STATE = 8,
+  LWMQ_TLI_WAIT_REAP = 16
 };
 
 enum {
@@ -170,6 +172,17 @@ typedef struct lwmq_tli_window_info {
   uint32_t owner_pid;
   uint8_t owner[16];  /* instance of the process that made it */
 } lwmq_tli_window_info;
+
+/* What memory is pinned for; both may be. PUSH: pushes are made from it; it may be memory that we can only read. GRANT:
+   grants are made of it. */
+enum { LWMQ_TLI_PIN_PUSH = 1, LWMQ_TLI_PIN_GRANT = 2 };
+
+/* Leave to write into a piece of our memory. The peer can use it and nobody else; it is opaque to both. */
+typedef struct lwmq_tli_grant {
+  uint8_t bytes[32];
+} lwmq_tli_grant;
+
+#define LWMQ_TLI_PUSH_PIECES_MAX 16u /* of one push */
 
 /* ---- The tables -------------------------------------------------------------------------------- */
 
@@ -239,16 +252,17 @@ typedef struct lwmq_tli_transport_table {
   /* Takes a landed extent. Any thread. Never waits. */
   void (*release)(lwmq_tli_transport *transport, lwmq_tli_extent *extent);
 
-  /* Waits until land (LWMQ_TLI_WAIT_EXTENT) or acquire (LWMQ_TLI_WAIT_ROOM) may succeed, the state changed, or the time
-     is over. Spins for a while, then sleeps without any wake-up. It may occasionally return LWMQ_OK early; the caller
-     comes again at once. With a timeout of 0 it only looks. When a wait for extents finds none, the peer's
-     unread_extents may count all that have landed as read, except with LWMQ_TLI_WAIT_HOLDING. LWMQ_E_TIMED_OUT,
-     LWMQ_E_INTERRUPTED. */
+  /* Waits until land (LWMQ_TLI_WAIT_EXTENT) or acquire (LWMQ_TLI_WAIT_ROOM) may succeed, reap has something
+     (LWMQ_TLI_WAIT_REAP), the state changed, or the time is over. Spins for a while, then sleeps without any wake-up.
+     It may occasionally return LWMQ_OK early; the caller comes again at once. With a timeout of 0 it only looks. When
+     a wait for extents finds none, the peer's unread_extents may count all that have landed as read, except with
+     LWMQ_TLI_WAIT_HOLDING. LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED. */
   lwmq_status (*wait)(lwmq_tli_transport *transport, uint32_t what, uint32_t timeout_ms);
   /* Arms the transport's descriptor: it becomes readable at the next extent (LWMQ_TLI_WAIT_EXTENT), at the next room
-     (LWMQ_TLI_WAIT_ROOM; after an acquire has found none) or, in any case, at a change of state. Called by the landing
-     thread, which with room must be the sending thread, too. Returns 1: something is there already, look again (land or
-     acquire must find it, or the caller looks forever); 0: armed, and what has landed counts as in a wait; -1: not
+     (LWMQ_TLI_WAIT_ROOM; after an acquire has found none), when reap has something (LWMQ_TLI_WAIT_REAP) or, in any
+     case, at a change of state. Called by the landing thread, which with room or reap must be the sending thread, too.
+     Returns 1: something is there already, look again (land, acquire or reap must find it, or the caller looks
+     forever); 0: armed, and what has landed counts as in a wait; -1: not
      possible now, for want of descriptors; a caller that polls looks again after a while. A wait for extents disarms
      it; a wait for room does not. With what = 0 it disarms, and answers 0. */
   int32_t (*arm)(lwmq_tli_transport *transport, uint32_t what);
@@ -261,7 +275,9 @@ typedef struct lwmq_tli_transport_table {
      landed extents stay mapped until they are released. `unsent`, which the peer finds among its figures, says how much
      the user had for it and gives up without showing it. `lent` buffers that were acquired, and in which nothing was
      shown, still belong to their user and stay mapped: each comes back by abandon, from any thread, one at a time, and
-     not during close. Never waits. */
+     not during close. Grants end and regions are unpinned with it, as revoke and unpin do it. Nothing reads the pieces
+     of a push any more: one that reap has not returned and that has not gone out by now is given up, with all that was
+     shown behind it, and the peer finds a loss. Never waits. */
   void (*close)(lwmq_tli_transport *transport, uint32_t lent, uint64_t unsent);
 } lwmq_tli_transport_table;
 
@@ -297,8 +313,10 @@ typedef struct lwmq_tli_fast_table {
   uint32_t (*land_awaited)(lwmq_tli_transport *transport, lwmq_tli_extent *out_extent);
 } lwmq_tli_fast_table;
 
-/* Memory that a peer can reach: with LWMQ_CAN_SHARE_WINDOW. All or none. */
+/* Memory that a peer can reach. Two groups of calls, of which a provider has one or both; of each all or none. */
 typedef struct lwmq_tli_memory_table {
+  /* Windows, with LWMQ_CAN_SHARE_WINDOW: the peer maps memory of ours, and reads it. */
+
   /* Makes a window of our own, zeroed, not yet touched. LWMQ_E_NO_MEMORY, with the numbers of the limit it met. */
   lwmq_status (*create)(uint64_t bytes, lwmq_tli_window **out_window);
   /* Shows a window to the peer: our own, or one that its owner has shown to us. Exporting twice is harmless. Never
@@ -314,6 +332,51 @@ typedef struct lwmq_tli_memory_table {
   void (*keep)(lwmq_tli_window *window);
   /* The last release unmaps. Any thread. */
   void (*release)(lwmq_tli_window *window);
+
+  /* Grants: the peer writes into memory of ours, and nobody here takes part.
+   *
+   *     the end that grants   pin ─▶ grant ─▶ (tell the peer) ─▶ land what says that a push is there ─▶ revoke ─▶ unpin
+   *     the end that pushes   pin ─▶ push ─▶ show what says so ─▶ flush ─▶ reap ─▶ unpin
+   *
+   * A push comes before what is shown behind it: when an extent lands, the bytes of each push that was made before its
+   * show are in place. They may be there earlier than extents that were shown before them. Pushes have no order among
+   * themselves, and until such an extent has landed the peer cannot know how much of one is there. */
+
+  /* Makes `bytes` bytes at `base` ready for `uses` (LWMQ_TLI_PIN_*) on this transport. The memory is the caller's, who
+     keeps it mapped until unpin or close. Over a socket this costs next to nothing. Where hardware has to be told, it
+     may cost milliseconds and count against a limit, so who uses memory again leaves it pinned. LWMQ_E_NO_MEMORY, with
+     the numbers of the limit it met. LWMQ_E_UNSUPPORTED: this kind of memory cannot be used so; a copy of it elsewhere
+     may be. The status that ended the transport. Any thread. Waits for the kernel, never for the peer. */
+  lwmq_status (*pin)(lwmq_tli_transport *transport, void *base, uint64_t bytes, uint32_t uses,
+                     lwmq_tli_region **out_region);
+  /* Takes a region of which every grant was revoked and every push reaped, before the close of its transport. Any
+     thread. Waits for the kernel, never for the peer. */
+  void (*unpin)(lwmq_tli_region *region);
+
+  /* Lets the peer write to the `bytes` bytes at `offset` of a region that is pinned for it, until revoke or the end of
+     the transport. The caller sends *out_grant to the peer, in a message of its own. LWMQ_E_FULL: there are as many as
+     can be. LWMQ_E_TOO_BIG: beyond the region. LWMQ_E_INVALID: it is pinned for pushes alone. LWMQ_E_NO_MEMORY. Any
+     thread. Never waits. */
+  lwmq_status (*grant)(lwmq_tli_transport *transport, lwmq_tli_region *region, uint64_t offset, uint64_t bytes,
+                       lwmq_tli_grant *out_grant);
+  /* Takes the leave back. Once it has returned, nothing more of the peer lands there, not even the rest of what has
+     landed in part. A peer that pushes on without knowing pushes nowhere; where the hardware takes that for an error it
+     costs the transport, so whoever wants to keep that asks the peer to stop first. Revoking again is harmless. Any
+     thread. Waits for the hardware or a thread that is storing just now, never for the peer. */
+  void (*revoke)(lwmq_tli_transport *transport, const lwmq_tli_grant *grant);
+
+  /* Sends the bytes of the `count` pieces, at most LWMQ_TLI_PUSH_PIECES_MAX, one behind the other, to `offset` of what
+     the peer has granted. Each piece lies in a region that is pinned for pushes. The pieces stay as they are until reap
+     returns `token`; the array and the grant are the caller's again at once. It goes out with flush or ship at the
+     latest. LWMQ_E_FULL: too many are on their way; reap first. LWMQ_E_TOO_BIG: beyond the grant. LWMQ_E_INVALID: no
+     grant, too many pieces, or one that is not pinned. LWMQ_E_NO_MEMORY. The status that ended the transport. After a
+     failure the token does not come back. The sending thread. Never waits. */
+  lwmq_status (*push)(lwmq_tli_transport *transport, const lwmq_tli_grant *grant, uint64_t offset,
+                      const lwmq_bytes *pieces, uint32_t count, uint64_t token);
+  /* Returns how many tokens, of up to `limit` pushes, it has stored, the oldest first: those pieces are no longer read.
+     That says nothing of whether the bytes have arrived. Once state says that the peer has gone, the tokens of all
+     pushes come back. The sending thread. Never waits. */
+  uint32_t (*reap)(lwmq_tli_transport *transport, uint64_t *out_tokens, uint32_t limit);
 } lwmq_tli_memory_table;
 
 typedef struct lwmq_tli_provider {
@@ -336,7 +399,7 @@ typedef struct lwmq_tli_provider {
   const lwmq_tli_attempt_table *attempt;
   const lwmq_tli_transport_table *transport;
   const lwmq_tli_fast_table *fast;     /* NULL: no shortcuts */
-  const lwmq_tli_memory_table *memory; /* NULL: it shares no memory */
+  const lwmq_tli_memory_table *memory; /* NULL: peers reach no memory */
 
   /* Runs on a thread of its own, from the first channel, listener or stream over this provider until the process ends.
      It witnesses deaths, and does whatever else must go on while no thread of the application is in a call. Once it has

@@ -23,6 +23,7 @@
 #include "os/deadline.h"
 #include "os/unique_fd.h"
 #include "tli/registry.h"
+#include "tli/tables.h"
 
 namespace lwmq::filters {
 namespace {
@@ -328,9 +329,9 @@ std::int32_t Transport::arm(std::uint32_t what) {
   }
   if (!full) return tli().arm(transport_, what);
   // What is there below has to wait until something here has left: that is when the timer rings.
-  const std::uint32_t room = what & LWMQ_TLI_WAIT_ROOM;
-  const std::int32_t ready = tli().arm(transport_, room | LWMQ_TLI_WAIT_STATE);
-  return room != 0 ? ready : 0;
+  const std::uint32_t sending = what & (LWMQ_TLI_WAIT_ROOM | LWMQ_TLI_WAIT_REAP);
+  const std::int32_t ready = tli().arm(transport_, sending | LWMQ_TLI_WAIT_STATE);
+  return sending != 0 ? ready : 0;
 }
 
 void Transport::stop_timer() {
@@ -536,7 +537,10 @@ constexpr lwmq_tli_transport_table kTransport = {
     .close = [](T t, std::uint32_t lent, std::uint64_t unsent) { of(t)->close(lent, unsent); },
 };
 
-// The provider behind filters. Windows have none: what names no transport is the provider's own.
+// The provider behind filters. Windows have none: what names no transport is the provider's own. Nor have
+// pushes: a filter sees extents, and pushed bytes are none. They go to the transport below at once, in right
+// order with what is shown: sending holds nothing back, and landing makes extents later, never earlier. So a
+// push is not lost, delayed, recorded or rewritten by any filter, only the extent that tells of it.
 struct Wrapped {
   explicit Wrapped(const lwmq_tli_provider& below) noexcept : provider(below) {
     provider.claim = claim;
@@ -547,16 +551,40 @@ struct Wrapped {
     provider.fast = nullptr;
     if (below.memory == nullptr) return;
     memory = *below.memory;
+    provider.memory = &memory;
+    if (tli::shares_windows(below)) pass_windows();
+    if (tli::takes_pushes(below)) pass_pushes();
+  }
+  Wrapped(const Wrapped&) = delete;
+  Wrapped& operator=(const Wrapped&) = delete;
+
+  void pass_windows() noexcept {
     memory.export_to = [](T t, lwmq_tli_window* window) {
       return of(t)->below().memory->export_to(of(t)->transport(), window);
     };
     memory.find = [](T t, const std::uint8_t id[16], std::uint32_t timeout_ms, lwmq_tli_window** out_window) {
       return of(t)->below().memory->find(of(t)->transport(), id, timeout_ms, out_window);
     };
-    provider.memory = &memory;
   }
-  Wrapped(const Wrapped&) = delete;
-  Wrapped& operator=(const Wrapped&) = delete;
+  void pass_pushes() noexcept {
+    memory.pin = [](T t, void* base, std::uint64_t bytes, std::uint32_t uses, lwmq_tli_region** out_region) {
+      return of(t)->below().memory->pin(of(t)->transport(), base, bytes, uses, out_region);
+    };
+    memory.grant = [](T t, lwmq_tli_region* region, std::uint64_t offset, std::uint64_t bytes,
+                      lwmq_tli_grant* out_grant) {
+      return of(t)->below().memory->grant(of(t)->transport(), region, offset, bytes, out_grant);
+    };
+    memory.revoke = [](T t, const lwmq_tli_grant* grant) {
+      of(t)->below().memory->revoke(of(t)->transport(), grant);
+    };
+    memory.push = [](T t, const lwmq_tli_grant* grant, std::uint64_t offset, const lwmq_bytes* pieces,
+                     std::uint32_t count, std::uint64_t token) {
+      return of(t)->below().memory->push(of(t)->transport(), grant, offset, pieces, count, token);
+    };
+    memory.reap = [](T t, std::uint64_t* out_tokens, std::uint32_t limit) {
+      return of(t)->below().memory->reap(of(t)->transport(), out_tokens, limit);
+    };
+  }
 
   lwmq_tli_provider provider;
   lwmq_tli_memory_table memory{};

@@ -15,6 +15,7 @@
 #include "service/provider_services.h"
 #include "stream/elsewhere.h"
 #include "tli/registry.h"
+#include "tli/tables.h"
 
 namespace lwmq::stream {
 namespace {
@@ -83,7 +84,7 @@ Status prepare(const char* text, std::uint32_t stall_ms, StreamAddress* out_addr
   lwmq_limits limits{};
   status = tli::limits(*out_reach->provider, out_address->endpoint.c_str(), &limits);
   if (status != LWMQ_OK) return status;
-  if (out_reach->provider->memory == nullptr) {
+  if (!tli::shares_windows(*out_reach->provider)) {
     return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not", text,
                 out_reach->provider->name);
   }

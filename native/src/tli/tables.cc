@@ -24,6 +24,11 @@ const char* first_missing(const Entry (&entries)[kCount]) noexcept {
   return found == entries + kCount ? nullptr : found->name;
 }
 
+template <std::size_t kCount>
+bool has_any(const Entry (&entries)[kCount]) noexcept {
+  return std::any_of(entries, entries + kCount, [](const Entry& e) { return e.is_there; });
+}
+
 template <typename Table>
 const char* flaw_of_head(const Table& table) noexcept {
   if (table.size != sizeof table) return "size";
@@ -43,6 +48,14 @@ bool is_name(const char* name) noexcept {
 const lwmq_tli_fast_table& fast_of(const lwmq_tli_provider& provider) noexcept {
   static constexpr lwmq_tli_fast_table kNone{};
   return provider.fast != nullptr ? *provider.fast : kNone;
+}
+
+bool shares_windows(const lwmq_tli_provider& provider) noexcept {
+  return provider.memory != nullptr && provider.memory->create != nullptr;
+}
+
+bool takes_pushes(const lwmq_tli_provider& provider) noexcept {
+  return provider.memory != nullptr && provider.memory->push != nullptr;
 }
 
 const char* flaw_of(const lwmq_tli_provider& p) noexcept {
@@ -77,13 +90,22 @@ const char* flaw_of(const lwmq_tli_provider& p) noexcept {
     return "fast.land_run, which fast.land_soon needs";
   if (p.memory != nullptr) {
     const lwmq_tli_memory_table& memory = *p.memory;
-    const Entry of_memory[] = {
+    const Entry of_windows[] = {
         LWMQ_TABLE_ENTRY(memory, create),      LWMQ_TABLE_ENTRY(memory, export_to),
         LWMQ_TABLE_ENTRY(memory, find),        LWMQ_TABLE_ENTRY(memory, info),
         LWMQ_TABLE_ENTRY(memory, owner_alive), LWMQ_TABLE_ENTRY(memory, keep),
         LWMQ_TABLE_ENTRY(memory, release),
     };
-    if (const char* flaw = first_missing(of_memory); flaw != nullptr) return flaw;
+    const Entry of_grants[] = {
+        LWMQ_TABLE_ENTRY(memory, pin),    LWMQ_TABLE_ENTRY(memory, unpin), LWMQ_TABLE_ENTRY(memory, grant),
+        LWMQ_TABLE_ENTRY(memory, revoke), LWMQ_TABLE_ENTRY(memory, push),  LWMQ_TABLE_ENTRY(memory, reap),
+    };
+    const bool has_windows = has_any(of_windows);
+    const bool has_grants = has_any(of_grants);
+    if (!has_windows && !has_grants) return "memory, which is empty";
+    const char* flaw = has_windows ? first_missing(of_windows) : nullptr;
+    if (flaw == nullptr && has_grants) flaw = first_missing(of_grants);
+    if (flaw != nullptr) return flaw;
   }
   if (p.service != nullptr && p.service_wake == nullptr) return "service_wake, which service needs";
   if (p.service == nullptr && p.service_wake != nullptr) return "service, which service_wake needs";

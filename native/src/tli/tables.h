@@ -9,6 +9,10 @@ namespace lwmq::tli {
 // The shortcuts of `provider`, where it has none a table of nulls.
 const lwmq_tli_fast_table& fast_of(const lwmq_tli_provider& provider) noexcept;
 
+// Which groups of calls it has of the memory table: a peer reads memory of ours, a peer writes to it.
+bool shares_windows(const lwmq_tli_provider& provider) noexcept;
+bool takes_pushes(const lwmq_tli_provider& provider) noexcept;
+
 // The first thing that is missing or wrong in it, as in `name` or `listener.close`; null: complete.
 const char* flaw_of(const lwmq_tli_provider& provider) noexcept;
 const char* flaw_of(const lwmq_tli_filter& filter) noexcept;

@@ -16,6 +16,7 @@
 #include "modules/find.h"
 #include "open_descriptors.h"
 #include "tli/registry.h"
+#include "tli/tables.h"
 
 namespace lwmq::conformance {
 namespace {
@@ -74,8 +75,7 @@ TEST_P(Transport, SaysTruthfullyWhatItCanDo) {
   const lwmq_limits limits = limits_of(address_);
   constexpr std::uint32_t kBoth = LWMQ_CAN_SEND | LWMQ_CAN_RECEIVE;
   EXPECT_EQ(limits.capabilities & kBoth, kBoth);
-  const auto& tli = provider_of(address_);
-  EXPECT_EQ((limits.capabilities & LWMQ_CAN_SHARE_WINDOW) != 0, tli.memory != nullptr);
+  EXPECT_EQ((limits.capabilities & LWMQ_CAN_SHARE_WINDOW) != 0, tli::shares_windows(provider_of(address_)));
   EXPECT_GE(limits.buffers_max, 2u);
   EXPECT_GE(limits.buffer_bytes_max, kBufferBytesMin);
 }
@@ -654,7 +654,7 @@ TEST_P(Transport, CountsWhatThePeerHasNotReadWhenItCloses) {
 // rows: L01
 TEST_P(Transport, ShowsAWindowToThePeerWithoutACopy) {
   const Pair pair(address_, 2, 512);
-  if (pair.provider.memory == nullptr) GTEST_SKIP() << "this provider has no windows";
+  if (!tli::shares_windows(pair.provider)) GTEST_SKIP() << "this provider has no windows";
   lwmq_tli_window* window = nullptr;
   ASSERT_EQ(pair.provider.memory->create(1 << 20, &window), LWMQ_OK) << last_error();
   lwmq_tli_window_info info{};

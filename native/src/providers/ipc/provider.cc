@@ -106,6 +106,12 @@ constexpr lwmq_tli_memory_table kMemory = {
     },
     .keep = [](W window) { of(window)->keep(); },
     .release = [](W window) { of(window)->release(); },
+    .pin = nullptr,
+    .unpin = nullptr,
+    .grant = nullptr,
+    .revoke = nullptr,
+    .push = nullptr,
+    .reap = nullptr,
 };
 
 constexpr lwmq_tli_provider kIpcProvider = {

@@ -585,6 +585,12 @@ constexpr lwmq_tli_memory_table kMemory = {
     .owner_alive = window_owner_alive,
     .keep = window_keep,
     .release = window_release,
+    .pin = nullptr,
+    .unpin = nullptr,
+    .grant = nullptr,
+    .revoke = nullptr,
+    .push = nullptr,
+    .reap = nullptr,
 };
 
 constexpr lwmq_tli_provider kLoopProvider = {

@@ -13,6 +13,7 @@
 #include "service/provider_services.h"
 #include "stream/link.h"
 #include "tli/registry.h"
+#include "tli/tables.h"
 
 namespace lwmq::stream {
 namespace {
@@ -27,7 +28,7 @@ constexpr std::int64_t kLookSoonNs = 5'000'000;
 
 Status Endpoint::start(const lwmq_tli_provider* provider, const std::string& address,
                        std::shared_ptr<Endpoint>* out_endpoint) {
-  if (provider->memory == nullptr) {
+  if (!tli::shares_windows(*provider)) {
     return fail(LWMQ_E_UNSUPPORTED, "%s: streams need a transport that shares windows; %s does not",
                 address.c_str(), provider->name);
   }
