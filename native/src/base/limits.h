@@ -17,6 +17,8 @@ inline constexpr std::uint32_t kBuffersMax = 4000;  // both directions of one tr
 inline constexpr std::uint64_t kBufferBytesMin = 256;
 inline constexpr std::uint64_t kBufferBytesMax = 64 * kGiB;  // memory is the real limit
 inline constexpr std::uint32_t kAddressBytesMax = 512;
+inline constexpr std::uint32_t kGrantsMax = 1024;  // of one transport, to its peer
+inline constexpr std::uint32_t kPushesMax = 64;    // of one transport, not yet reaped
 
 // Channels.
 inline constexpr std::uint32_t kClientsWaitingMax = 128;  // to be accepted: each has its buffers

@@ -28,6 +28,18 @@ constexpr std::uint64_t offset_of(const RangeHead& head) noexcept {
   return head.offset_and_kind & kOffsetMask;
 }
 
+constexpr std::uint32_t kPlaceBits = 16;
+constexpr std::uint64_t kPlaceMask = (std::uint64_t{1} << kPlaceBits) - 1;
+static_assert(kGrantsMax <= kPlaceMask + 1);
+
+template <typename To, typename From>
+To copied(const From& from) noexcept {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
 }  // namespace
 
 // ---- Going out ----------------------------------------------------------------------------------------
@@ -90,7 +102,56 @@ MirrorFeed::Range& MirrorFeed::add(RangeKind kind, std::uint64_t offset, std::ui
   Range& range = range_at(count_++);
   range.head = {offset | static_cast<std::uint64_t>(kind) << kKindShift, word, bytes};
   range.data = sides_.own + offset + kWordBytes;
+  range.push = nullptr;
   return range;
+}
+
+Status MirrorFeed::push(const lwmq_tli_grant& grant, std::uint64_t offset, const lwmq_bytes* pieces,
+                        std::uint32_t count, std::uint64_t token) noexcept {
+  const auto [number, granted, zero] = copied<GrantBytes>(grant);
+  if (number >> kPlaceBits == 0 || granted > kOffsetMask || zero[0] != 0 || zero[1] != 0)
+    return fail(LWMQ_E_INVALID, "these 32 bytes are no grant");
+  if (count > LWMQ_TLI_PUSH_PIECES_MAX)
+    return fail(LWMQ_E_INVALID, "a push of %u pieces; it has at most %u", count, LWMQ_TLI_PUSH_PIECES_MAX);
+  std::uint64_t bytes = 0;  // no more than it takes to be too many
+  for (std::uint32_t i = 0; i < count; ++i) bytes += std::min(pieces[i].bytes, kOffsetMask + 1);
+  if (offset > granted || bytes > granted - offset) {
+    return fail(LWMQ_E_TOO_BIG,
+                "a push of %" PRIu64 " bytes to offset %" PRIu64 " of a grant of %" PRIu64 " bytes", bytes,
+                offset, granted);
+  }
+  if (pushes_noted_ - pushes_reaped_ == kPushesMax) return LWMQ_E_FULL;
+  if (pushes_ == nullptr) pushes_.reset(new (std::nothrow) Push[kPushesMax]);
+  if (pushes_ == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for %u pushes", kPushesMax);
+  Push& push = push_at(pushes_noted_++);
+  push.head = {offset | static_cast<std::uint64_t>(RangeKind::kPush) << kKindShift, number, bytes};
+  push.token = token;
+  push.count = count;
+  std::copy_n(pieces, count, push.pieces.begin());
+  return LWMQ_OK;
+}
+
+std::uint32_t MirrorFeed::reap(std::uint64_t* out_tokens, std::uint32_t limit) noexcept {
+  std::uint32_t reaped = 0;
+  while (reaped < limit && pushes_reaped_ != pushes_finished_)
+    out_tokens[reaped++] = push_at(pushes_reaped_++).token;
+  return reaped;
+}
+
+void MirrorFeed::give_up() noexcept {
+  has_given_up_ = true;
+  count_ = 0;
+  pushes_finished_ = pushes_begun_ = pushes_noted_;
+}
+
+// The next push. False: there is none.
+bool MirrorFeed::begin_push() noexcept {
+  if (pushes_begun_ == pushes_noted_) return false;
+  const Push& push = push_at(pushes_begun_++);
+  Range& range = range_at(count_++);
+  range.head = push.head;
+  range.push = &push;
+  return true;
 }
 
 // Of a buffer: what was shown in it since. False: nothing was.
@@ -124,6 +185,8 @@ bool MirrorFeed::begin_order() noexcept {
 
 // The next range. False: there is none.
 bool MirrorFeed::begin_range() noexcept {
+  if (has_given_up_) return false;
+  if (begin_push()) return true;  // first: see `pushed`
   if (begin_order()) return true;
   if (freed_.count > 0) {
     const std::uint32_t index = freed_.take();
@@ -163,23 +226,31 @@ std::size_t MirrorFeed::pieces(iovec* out, std::size_t limit) noexcept {
     out[filled++] = {const_cast<std::uint8_t*>(static_cast<const std::uint8_t*>(data)) + skipped,
                      bytes - skipped};
   };
-  for (std::uint32_t i = 0; i < count_; ++i) {
+  for (std::uint32_t i = 0; i < count_ && filled < limit; ++i) {
     const Range& range = range_at(i);
     put(&range.head, sizeof range.head);
-    put(range.data, range.head.bytes);
+    if (range.push == nullptr) {
+      put(range.data, range.head.bytes);
+      continue;
+    }
+    for (std::uint32_t k = 0; k < range.push->count; ++k)
+      put(range.push->pieces[k].data, range.push->pieces[k].bytes);
   }
   return filled;
 }
 
-void MirrorFeed::sent(std::uint64_t bytes) noexcept {
+std::uint32_t MirrorFeed::sent(std::uint64_t bytes) noexcept {
+  std::uint32_t pushes = 0;
   first_sent_ += bytes;
   while (count_ > 0) {
     const std::uint64_t all = sizeof(RangeHead) + range_at(0).head.bytes;
-    if (first_sent_ < all) return;
+    if (first_sent_ < all) break;
     first_sent_ -= all;
+    if (range_at(0).push != nullptr) ++pushes;
     first_ = (first_ + 1) % kRangesMax;
     --count_;
   }
+  return pushes;
 }
 
 // ---- Coming in ----------------------------------------------------------------------------------------
@@ -193,15 +264,94 @@ bool Mirror::init(std::uint8_t* memory, std::uint64_t bytes) noexcept {
 
 std::size_t Mirror::places(iovec out[2]) noexcept {
   std::size_t filled = 0;
+  if (left_ > 0 && is_push() && !take_in_hand()) {
+    // Nothing of a range that is under way is staged: there is the room for what nobody wants.
+    out[0] = {staged_.get(), std::min(left_, kStagedMax)};
+    return 1;
+  }
   if (left_ > 0) out[filled++] = {to_, left_};
   out[filled++] = {staged_.get() + staged_bytes_, kStagedMax - staged_bytes_};
   return filled;
+}
+
+bool Mirror::is_push() const noexcept { return kind_of(head_) == RangeKind::kPush; }
+
+// With the mutex: where the grant of this number has its place. Null: there never was one.
+Mirror::Granted* Mirror::granted(std::uint64_t number) noexcept {
+  const std::uint64_t place = number & kPlaceMask;
+  const std::uint64_t generation = number >> kPlaceBits;
+  if (place >= grants_used_ || generation == 0 || generation > grants_[place].generation) return nullptr;
+  return &grants_[place];
+}
+
+Status Mirror::grant(std::uint8_t* base, std::uint64_t bytes, lwmq_tli_grant* out_grant) noexcept {
+  const std::lock_guard lock(grants_mutex_);
+  if (grants_ == nullptr) grants_.reset(new (std::nothrow) Granted[kGrantsMax]);
+  if (grants_ == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for %u grants", kGrantsMax);
+  std::uint32_t place = 0;
+  while (place < grants_used_ && grants_[place].base != nullptr) ++place;
+  if (place == kGrantsMax) return LWMQ_E_FULL;
+  grants_used_ = std::max(grants_used_, place + 1);
+  Granted& made = grants_[place];
+  made = {base, bytes, made.generation + 1};
+  *out_grant = copied<lwmq_tli_grant>(GrantBytes{made.generation << kPlaceBits | place, bytes, {}});
+  return LWMQ_OK;
+}
+
+void Mirror::revoke(const lwmq_tli_grant& grant) noexcept {
+  const std::uint64_t number = copied<GrantBytes>(grant).number;
+  std::unique_lock lock(grants_mutex_);
+  Granted* const found = granted(number);
+  if (found == nullptr) return;
+  if (found->generation == number >> kPlaceBits) found->base = nullptr;
+  was_put_back_.wait(lock, [&] { return in_hand_ != number; });  // sync: revoked
+}
+
+// For the range that is coming in. False: its grant was revoked.
+bool Mirror::take_in_hand() noexcept {
+  if (is_thrown_away_) return false;
+  const std::lock_guard lock(grants_mutex_);
+  const Granted* const found = granted(head_.word);
+  is_thrown_away_ = found->base == nullptr || found->generation != head_.word >> kPlaceBits;
+  if (!is_thrown_away_) in_hand_ = head_.word;  // sync: revoked
+  return !is_thrown_away_;
+}
+
+void Mirror::put_back() noexcept {
+  const std::lock_guard lock(grants_mutex_);
+  in_hand_ = 0;  // sync: revoked
+  was_put_back_.notify_all();
+}
+
+// Into a grant, or into one that was: the peer may not know yet.
+Status Mirror::begin_push(const RangeHead& head) noexcept {
+  const std::uint64_t offset = offset_of(head);
+  {
+    const std::lock_guard lock(grants_mutex_);
+    const Granted* const found = granted(head.word);
+    if (found == nullptr) {
+      return fail(LWMQ_E_CORRUPT,
+                  "the peer pushes %" PRIu64 " bytes to grant %#" PRIx64 ", which it never had", head.bytes,
+                  head.word);
+    }
+    is_thrown_away_ = found->base == nullptr || found->generation != head.word >> kPlaceBits;
+    if (!is_thrown_away_ && (offset > found->bytes || head.bytes > found->bytes - offset)) {
+      return fail(LWMQ_E_CORRUPT,
+                  "the peer pushes %" PRIu64 " bytes to offset %" PRIu64 " of a grant of %" PRIu64,
+                  head.bytes, offset, found->bytes);
+    }
+    to_ = is_thrown_away_ ? nullptr : found->base + offset;
+  }
+  head_ = head;
+  left_ = head.bytes;
+  return LWMQ_OK;
 }
 
 // What our end of the doorbells and tickets is to the peer, and behind the side nothing, may not be written.
 Status Mirror::begin(const RangeHead& head) noexcept {
   const std::uint64_t offset = offset_of(head);
   const RangeKind kind = kind_of(head);
+  if (kind == RangeKind::kPush) return begin_push(head);
   const bool is_lap = kind == RangeKind::kLap;
   const std::uint64_t word_bytes = is_lap ? sizeof(std::uint32_t) : kWordBytes;
   const std::uint64_t behind = kind == RangeKind::kExtents ? kWordBytes : 0;
@@ -216,6 +366,7 @@ Status Mirror::begin(const RangeHead& head) noexcept {
   }
   head_ = head;
   left_ = head.bytes;
+  is_thrown_away_ = false;
   to_ = memory_ + offset + kWordBytes;
   if (behind != 0)
     reinterpret_cast<std::atomic<std::uint64_t>*>(to_ + head.bytes)->store(0, std::memory_order_relaxed);
@@ -225,9 +376,9 @@ Status Mirror::begin(const RangeHead& head) noexcept {
 
 // Over bytes that are in place. What the range had to say becomes visible with the last of them.
 void Mirror::advance(std::uint64_t bytes) noexcept {
-  to_ += bytes;
   left_ -= bytes;
-  if (left_ > 0) return;
+  if (!is_thrown_away_) to_ += bytes;
+  if (left_ > 0 || is_push()) return;
   std::uint8_t* const at = memory_ + offset_of(head_);
   if (kind_of(head_) == RangeKind::kLap) {
     reinterpret_cast<std::atomic<std::uint32_t>*>(at)->store(static_cast<std::uint32_t>(head_.word),
@@ -239,6 +390,7 @@ void Mirror::advance(std::uint64_t bytes) noexcept {
 
 Status Mirror::came(std::uint64_t bytes) noexcept {
   if (left_ > 0) {
+    if (is_push()) put_back();
     const std::uint64_t direct = std::min(left_, bytes);
     advance(direct);
     bytes -= direct;
@@ -252,7 +404,9 @@ Status Mirror::came(std::uint64_t bytes) noexcept {
     taken += sizeof head;
     if (left_ == 0) continue;
     const std::uint64_t here = std::min(left_, staged_bytes_ - taken);
-    std::memcpy(to_, staged_.get() + taken, here);
+    const bool is_wanted = !is_push() || take_in_hand();
+    if (is_wanted) std::memcpy(to_, staged_.get() + taken, here);
+    if (is_push()) put_back();
     taken += here;
     if (here > 0) advance(here);
   }

@@ -3,7 +3,8 @@
 //
 // It stands for networks: everything goes through a socket, arrives late (by `ms` milliseconds, and some
 // more) and in pieces, the peer is somebody on another host, and a connection takes three steps: the socket,
-// hello and hello, met. Its two ends may be of different processes.
+// hello and hello, met. Its two ends may be of different processes. A peer may push, and the pieces of a push
+// are read when it goes out: late, too.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -467,6 +468,29 @@ const lwmq_tli_transport_table kTransport = {
     .close = [](T t, std::uint32_t lent, std::uint64_t unsent) { of(t)->close(lent, unsent); },
 };
 
+Region* of(lwmq_tli_region* region) { return reinterpret_cast<Region*>(region); }
+
+const lwmq_tli_memory_table kMemory = {
+    .create = nullptr,
+    .export_to = nullptr,
+    .find = nullptr,
+    .info = nullptr,
+    .owner_alive = nullptr,
+    .keep = nullptr,
+    .release = nullptr,
+    .pin = [](T t, void* base, std::uint64_t bytes, std::uint32_t uses,
+              lwmq_tli_region** out_region) { return of(t)->pin(base, bytes, uses, out_region); },
+    .unpin = [](lwmq_tli_region* region) { of(region)->transport->unpin(of(region)); },
+    .grant = [](T t, lwmq_tli_region* region, std::uint64_t offset, std::uint64_t bytes,
+                lwmq_tli_grant* out_grant) { return of(t)->grant(*of(region), offset, bytes, out_grant); },
+    .revoke = [](T t, const lwmq_tli_grant* grant) { of(t)->revoke(*grant); },
+    .push = [](T t, const lwmq_tli_grant* grant, std::uint64_t offset, const lwmq_bytes* pieces,
+               std::uint32_t count,
+               std::uint64_t token) { return of(t)->push(*grant, offset, pieces, count, token); },
+    .reap = [](T t, std::uint64_t* out_tokens,
+               std::uint32_t limit) { return of(t)->reap(out_tokens, limit); },
+};
+
 const lwmq_tli_provider kFar = {
     .size = sizeof kFar,
     .version = LWMQ_TLI_VERSION,
@@ -478,7 +502,7 @@ const lwmq_tli_provider kFar = {
     .attempt = &kAttempt,
     .transport = &kTransport,
     .fast = nullptr,
-    .memory = nullptr,
+    .memory = &kMemory,
     .service = Transport::serve,
     .service_wake = Transport::wake_service,
 };

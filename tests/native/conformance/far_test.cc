@@ -1,6 +1,7 @@
 // links: base os stats queue tli address filters lane modules store providers
 // Two processes that share no page (far://): what a kill leaves behind on either side, and what a liar can do
 // through a mirror.
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -213,6 +214,337 @@ TEST(Far, AllThatWasShownArrivesBehindACloseThatDidNotWaitForIt) {
   server.say('.');
 }
 
+// ---- Pushes
+
+const lwmq_tli_memory_table& memory() { return *far().memory; }
+
+// Two transports that have met.
+struct Met {
+  explicit Met(const std::string& suffix = "") : address(kFar.fresh_address() + suffix) {
+    listener = listen(address);
+    std::thread connecting([&] { client = connect(address); });
+    served = accept(listener);
+    connecting.join();
+  }
+  ~Met() {
+    if (client != nullptr) table().close(client, 0, 0);
+    if (served != nullptr) table().close(served, 0, 0);
+    far().listener->close(listener);
+  }
+  const std::string address;
+  lwmq_tli_listener* listener;
+  lwmq_tli_transport* served = nullptr;
+  lwmq_tli_transport* client = nullptr;
+};
+
+lwmq_tli_region* pin(lwmq_tli_transport* transport, const std::string& bytes, std::uint32_t uses) {
+  lwmq_tli_region* region = nullptr;
+  EXPECT_EQ(memory().pin(transport, const_cast<char*>(bytes.data()), bytes.size(), uses, &region), LWMQ_OK)
+      << last_error();
+  return region;
+}
+
+// All of it.
+lwmq_tli_grant grant(lwmq_tli_transport* transport, std::string& bytes) {
+  lwmq_tli_grant made{};
+  EXPECT_EQ(memory().grant(transport, pin(transport, bytes, LWMQ_TLI_PIN_GRANT), 0, bytes.size(), &made),
+            LWMQ_OK)
+      << last_error();
+  return made;
+}
+
+Status push(lwmq_tli_transport* transport, const lwmq_tli_grant& to, std::uint64_t offset,
+            const std::string& bytes, std::uint64_t token) {
+  const lwmq_bytes piece{bytes.data(), bytes.size()};
+  return memory().push(transport, &to, offset, &piece, 1, token);
+}
+
+// Alone in its buffer.
+void send(lwmq_tli_transport* transport, const std::string& text) {
+  lwmq_tli_buffer buffer{};
+  ASSERT_TRUE(acquire(transport, &buffer));
+  std::memcpy(buffer.next, text.data(), text.size());
+  ASSERT_EQ(table().show(transport, &buffer, text.size(), 0), LWMQ_OK) << last_error();
+  ASSERT_EQ(table().ship(transport, &buffer), LWMQ_OK);
+}
+
+// The next token, waited for.
+std::uint64_t reap(lwmq_tli_transport* transport) {
+  std::uint64_t token = UINT64_MAX;
+  EXPECT_TRUE(eventually([&] {
+    if (memory().reap(transport, &token, 1) == 1) return true;
+    table().wait(transport, LWMQ_TLI_WAIT_REAP, 1000);
+    return false;
+  }));
+  return token;
+}
+
+// rows: L16
+TEST(FarPush, IsThereWithWhatIsShownBehindIt) {
+  Met met;
+  std::string landing(1 << 20, '.');
+  const std::string source = std::string(400000, 'a') + std::string(300000, 'b');
+  const lwmq_tli_grant to = grant(met.served, landing);
+  lwmq_tli_region* const region = pin(met.client, source, LWMQ_TLI_PIN_PUSH);
+  const lwmq_bytes pieces[] = {{source.data() + 400000, 300000}, {source.data(), 400000}};
+  ASSERT_EQ(memory().push(met.client, &to, 1000, pieces, 2, 7), LWMQ_OK) << last_error();
+  std::thread sending([&] { send(met.client, "it is there"); });
+  EXPECT_EQ(receive(met.served), "it is there");
+  sending.join();
+  EXPECT_TRUE(landing == std::string(1000, '.') + std::string(300000, 'b') + std::string(400000, 'a') +
+                             std::string((1 << 20) - 701000, '.'));
+  EXPECT_EQ(reap(met.client), 7u);
+  memory().unpin(region);
+}
+
+// What goes out late is read late.
+TEST(FarPush, KeepsItsPiecesUntilTheyAreReaped) {
+  Met met("@500");
+  std::string landing(8, '.');
+  std::string source = "too soon";
+  const lwmq_tli_grant to = grant(met.served, landing);
+  pin(met.client, source, LWMQ_TLI_PIN_PUSH);
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_EQ(push(met.client, to, 0, source, 7), LWMQ_OK) << last_error();
+  table().flush(met.client);
+  std::uint64_t token = 0;
+  EXPECT_EQ(memory().reap(met.client, &token, 1), 0u);
+  source.replace(0, 8, "in time!");  // which no host may do
+  EXPECT_EQ(table().wait(met.client, LWMQ_TLI_WAIT_REAP, 60000), LWMQ_OK);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500));
+  EXPECT_EQ(memory().reap(met.client, &token, 1), 1u);
+  EXPECT_EQ(token, 7u);
+  send(met.client, "told");
+  EXPECT_EQ(receive(met.served), "told");
+  EXPECT_EQ(landing, "in time!");
+}
+
+TEST(FarPush, MakesTheDescriptorReadableWhenItCanBeReaped) {
+  Met met("@500");
+  std::string landing(8, '.');
+  const std::string source = "8 bytes!";
+  const lwmq_tli_grant to = grant(met.served, landing);
+  pin(met.client, source, LWMQ_TLI_PIN_PUSH);
+  const auto is_readable = [&](int timeout_ms) {
+    pollfd at{table().descriptor(met.client), POLLIN, 0};
+    return poll(&at, 1, timeout_ms) == 1;
+  };
+  ASSERT_EQ(push(met.client, to, 0, source, 7), LWMQ_OK);
+  table().flush(met.client);
+  ASSERT_EQ(table().arm(met.client, LWMQ_TLI_WAIT_REAP), 0);
+  EXPECT_FALSE(is_readable(0));
+  EXPECT_TRUE(is_readable(60000));
+  EXPECT_EQ(table().arm(met.client, LWMQ_TLI_WAIT_REAP), 1);
+  EXPECT_EQ(reap(met.client), 7u);
+  EXPECT_EQ(table().arm(met.client, LWMQ_TLI_WAIT_REAP), 0);
+  EXPECT_FALSE(is_readable(0));
+}
+
+// The receiving thread sleeps at the socket, and the one that reaps behind it.
+TEST(FarPush, IsReapedBesideAThreadThatWaitsForExtents) {
+  Met met("@20");
+  std::string landing(8, '.');
+  const std::string source = "8 bytes!";
+  const lwmq_tli_grant to = grant(met.served, landing);
+  pin(met.client, source, LWMQ_TLI_PIN_PUSH);
+  std::string got;
+  std::thread receiving([&] { got = receive(met.client); });
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    ASSERT_EQ(push(met.client, to, 0, source, i), LWMQ_OK);
+    table().flush(met.client);
+    EXPECT_EQ(table().wait(met.client, LWMQ_TLI_WAIT_REAP, 60000), LWMQ_OK);
+    EXPECT_EQ(reap(met.client), i);
+  }
+  send(met.served, "over");
+  receiving.join();
+  EXPECT_EQ(got, "over");
+}
+
+TEST(FarPush, NeedsWhatIsPinnedForIt) {
+  Met met;
+  std::string landing(8, '.');
+  const std::string source = "8 bytes!";
+  const lwmq_tli_grant to = grant(met.served, landing);
+  EXPECT_EQ(push(met.client, to, 0, source, 0), LWMQ_E_INVALID) << "pinned nowhere";
+  lwmq_tli_region* const wrong = pin(met.client, source, LWMQ_TLI_PIN_GRANT);
+  EXPECT_EQ(push(met.client, to, 0, source, 0), LWMQ_E_INVALID) << "pinned for grants";
+  lwmq_tli_region* const right = pin(met.client, source, LWMQ_TLI_PIN_PUSH);
+  EXPECT_EQ(push(met.client, to, 0, source, 0), LWMQ_OK) << last_error();
+  EXPECT_EQ(push(met.client, to, 1, source, 0), LWMQ_E_TOO_BIG);
+  lwmq_tli_grant none{};
+  EXPECT_EQ(memory().grant(met.client, right, 0, 8, &none), LWMQ_E_INVALID) << "pinned for pushes";
+  EXPECT_EQ(memory().grant(met.client, wrong, 1, 8, &none), LWMQ_E_TOO_BIG);
+  table().flush(met.client);
+  EXPECT_EQ(reap(met.client), 0u);
+  memory().unpin(right);
+  EXPECT_EQ(push(met.client, to, 0, source, 0), LWMQ_E_INVALID) << "no more";
+}
+
+TEST(FarPush, GoesNowhereOnceItsGrantIsRevoked) {
+  Met met;
+  std::string landing(8, '.');
+  const std::string source = "8 bytes!";
+  const lwmq_tli_grant to = grant(met.served, landing);
+  pin(met.client, source, LWMQ_TLI_PIN_PUSH);
+  ASSERT_EQ(push(met.client, to, 0, source, 1), LWMQ_OK);
+  send(met.client, "one");
+  EXPECT_EQ(receive(met.served), "one");
+  EXPECT_EQ(landing, source);
+  memory().revoke(met.served, &to);
+  landing.assign(8, '-');
+  ASSERT_EQ(push(met.client, to, 0, source, 2), LWMQ_OK) << "the peer cannot know";
+  send(met.client, "two");
+  EXPECT_EQ(receive(met.served), "two");
+  EXPECT_EQ(landing, "--------");
+  EXPECT_EQ(reap(met.client), 1u);
+  EXPECT_EQ(reap(met.client), 2u);
+}
+
+// More than the socket holds, to a peer that reads nothing.
+TEST(FarPush, ThatHasNotGoneOutIsGivenUpByAClose) {
+  Met met;
+  std::string landing(32 << 20, '.');
+  std::string source(32 << 20, 'p');
+  const lwmq_tli_grant to = grant(met.served, landing);
+  pin(met.client, source, LWMQ_TLI_PIN_PUSH);
+  ASSERT_EQ(push(met.client, to, 0, source, 1), LWMQ_OK);
+  send(met.client, "behind it");
+  table().close(std::exchange(met.client, nullptr), 0, 0);
+  source.assign(source.size(), 'q');  // ours again
+  EXPECT_EQ(receive(met.served), "LWMQ_E_PEER_LOST");
+  EXPECT_EQ(landing.find('q'), std::string::npos);
+}
+
+TEST(FarPush, ThatHasGoneOutDoesNotHinderAnOrderlyClose) {
+  Met met;
+  std::string landing(8, '.');
+  const std::string source = "8 bytes!";
+  const lwmq_tli_grant to = grant(met.served, landing);
+  pin(met.client, source, LWMQ_TLI_PIN_PUSH);
+  ASSERT_EQ(push(met.client, to, 0, source, 1), LWMQ_OK);
+  send(met.client, "behind it");
+  table().close(std::exchange(met.client, nullptr), 0, 0);
+  EXPECT_EQ(receive(met.served), "behind it");
+  EXPECT_EQ(receive(met.served), "LWMQ_E_CLOSED");
+  EXPECT_EQ(landing, source);
+}
+
+// What a filter drops is the extent that tells of the push.
+TEST(FarPush, PassesFiltersUnseen) {
+  const std::string address = "loss=1,way=send+" + kFar.fresh_address();
+  const lwmq_tli_provider& filtered = provider_of(address);
+  far();
+  const auto options = options_of(kBuffers, kBufferBytes);
+  lwmq_tli_listener* listener = nullptr;
+  ASSERT_EQ(filtered.listener->listen(address.c_str(), &options, &listener), LWMQ_OK) << last_error();
+  lwmq_tli_transport* client = nullptr;
+  std::thread connecting([&] {
+    EXPECT_EQ(tli::connect(filtered, address.c_str(), options, 60000, &client), LWMQ_OK) << last_error();
+  });
+  lwmq_tli_transport* served = nullptr;
+  EXPECT_TRUE(eventually([&] { return filtered.listener->accept(listener, &served) == LWMQ_OK; }));
+  connecting.join();
+  std::string landing(8, '.');
+  const std::string source = "8 bytes!";
+  const lwmq_tli_memory_table& calls = *filtered.memory;
+  lwmq_tli_region* region = nullptr;
+  lwmq_tli_region* source_region = nullptr;
+  lwmq_tli_grant to{};
+  ASSERT_EQ(calls.pin(served, landing.data(), 8, LWMQ_TLI_PIN_GRANT, &region), LWMQ_OK);
+  ASSERT_EQ(calls.grant(served, region, 0, 8, &to), LWMQ_OK);
+  ASSERT_EQ(calls.pin(client, const_cast<char*>(source.data()), 8, LWMQ_TLI_PIN_PUSH, &source_region),
+            LWMQ_OK);
+  const lwmq_bytes piece{source.data(), 8};
+  ASSERT_EQ(calls.push(client, &to, 0, &piece, 1, 7), LWMQ_OK) << last_error();
+  lwmq_tli_buffer buffer{};
+  ASSERT_EQ(filtered.transport->acquire(client, &buffer), LWMQ_OK);
+  ASSERT_EQ(filtered.transport->show(client, &buffer, 5, 0), LWMQ_OK);
+  filtered.transport->ship(client, &buffer);
+  std::uint64_t token = 0;
+  EXPECT_EQ(filtered.transport->wait(client, LWMQ_TLI_WAIT_REAP, 60000), LWMQ_OK);
+  EXPECT_EQ(calls.reap(client, &token, 1), 1u);
+  EXPECT_EQ(token, 7u);
+  calls.unpin(source_region);
+  filtered.transport->close(client, 0, 0);
+  while (filtered.transport->wait(served, LWMQ_TLI_WAIT_EXTENT, 60000) != LWMQ_OK) {
+  }
+  lwmq_tli_extent extent{};
+  EXPECT_EQ(filtered.transport->land(served, &extent), LWMQ_E_CLOSED) << "the extent is lost";
+  EXPECT_EQ(landing, source);
+  calls.revoke(served, &to);
+  calls.unpin(region);
+  filtered.transport->close(served, 0, 0);
+  filtered.listener->close(listener);
+}
+
+// Grants what it has, and says what has come there; stops reading when it is told so.
+LWMQ_CHILD_ROLE(Grants) {
+  lwmq_tli_listener* listener = listen(Child::argument());
+  Child::report("listening");
+  lwmq_tli_transport* transport = accept(listener);
+  std::string landing(32 << 20, '.');
+  const lwmq_tli_grant to = grant(transport, landing);
+  send(transport, std::string(reinterpret_cast<const char*>(to.bytes), sizeof to.bytes));
+  for (;;) {
+    const std::string offset = receive(transport);
+    if (offset == "stop") break;
+    send(transport, landing.substr(std::stoull(offset), 8));
+  }
+  Child::report("stopped");
+  for (;;) pause();
+}
+
+struct Granted {
+  Granted() {
+    EXPECT_EQ(server.line(), "listening");
+    client = connect(address);
+    const std::string bytes = receive(client);
+    EXPECT_EQ(bytes.size(), sizeof to.bytes);
+    std::memcpy(to.bytes, bytes.data(), sizeof to.bytes);
+  }
+  ~Granted() { table().close(client, 0, 0); }
+  const std::string address = kFar.fresh_address();
+  Child server{"Grants", address};
+  lwmq_tli_transport* client = nullptr;
+  lwmq_tli_grant to{};
+};
+
+TEST(FarPush, ReachesTheMemoryOfAnotherProcess) {
+  Granted other;
+  const std::string source = "abcdefghijklmnopqrstuvwxyz";
+  pin(other.client, source, LWMQ_TLI_PIN_PUSH);
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const lwmq_bytes piece{source.data() + i % 18, 8};
+    ASSERT_EQ(memory().push(other.client, &other.to, i * 8, &piece, 1, i), LWMQ_OK) << last_error();
+    send(other.client, std::to_string(i * 8));
+    ASSERT_EQ(receive(other.client), source.substr(i % 18, 8));
+    ASSERT_EQ(reap(other.client), i);
+  }
+}
+
+// rows: L34
+TEST(FarPush, ComesBackWhenItsPeerIsKilled) {
+  Granted other;
+  const std::string source(1 << 20, 'p');
+  pin(other.client, source, LWMQ_TLI_PIN_PUSH);
+  send(other.client, "stop");
+  ASSERT_EQ(other.server.line(), "stopped");
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    ASSERT_EQ(push(other.client, other.to, i << 20, source, i), LWMQ_OK) << last_error();
+    table().flush(other.client);
+  }
+  std::uint64_t tokens[30];
+  EXPECT_LT(memory().reap(other.client, tokens, 1), 20u);
+  other.server.kill();
+  while (table().state(other.client, nullptr) == LWMQ_TLI_CONNECTED)
+    table().wait(other.client, LWMQ_TLI_WAIT_STATE, 60000);
+  const std::uint32_t rest = memory().reap(other.client, tokens, 30);
+  ASSERT_GE(rest, 19u);
+  EXPECT_EQ(tokens[rest - 1], 19u);
+  EXPECT_EQ(memory().reap(other.client, tokens, 30), 0u);
+  EXPECT_EQ(push(other.client, other.to, 0, source, 0), LWMQ_E_PEER_LOST);
+}
+
 // ---- Liars
 
 // A client whose every byte the test chooses.
@@ -385,6 +717,39 @@ TEST_F(FarLiar, OpensABufferThatIsStillInOurHands) {
   table().release(served_, &held);
 }
 
+TEST_F(FarLiar, PushesToWhatItWasNotGranted) {
+  Liar liar(address_);
+  served_ = liar.meet(listener_);
+  std::string landing(8, '.');
+  grant(served_, landing);
+  liar.send_range(lane::RangeKind::kPush, 0, 2 << 16, "8 bytes!");
+  expect_breach("never had");
+  EXPECT_EQ(landing, "........");
+}
+
+TEST_F(FarLiar, PushesBeyondWhatItWasGranted) {
+  Liar liar(address_);
+  served_ = liar.meet(listener_);
+  std::string landing(8, '.');
+  grant(served_, landing);
+  liar.send_range(lane::RangeKind::kPush, 1, 1 << 16, "8 bytes!");
+  expect_breach("8 bytes to offset 1 of a grant of 8");
+  EXPECT_EQ(landing, "........");
+}
+
+TEST_F(FarLiar, HangsUpInTheMiddleOfAPush) {
+  Liar liar(address_);
+  served_ = liar.meet(listener_);
+  std::string landing(8, '.');
+  grant(served_, landing);
+  const lane::RangeHead head{std::uint64_t{4} << 48, 1 << 16, 8};
+  liar.send(&head, sizeof head);
+  liar.send("half", 4);
+  liar.hang_up();
+  EXPECT_EQ(receive(served_), "LWMQ_E_PEER_LOST");
+  EXPECT_EQ(landing, "half....");
+}
+
 TEST_F(FarLiar, HangsUpInTheMiddleOfARange) {
   Liar liar(address_);
   served_ = liar.meet(listener_);
@@ -420,7 +785,7 @@ TEST_F(FarLiar, SendsAnything) {
     lwmq_tli_transport* served = liar.meet(listener_);
     for (int i = 0; i < 20; ++i) {
       liar.send_range(
-          static_cast<lane::RangeKind>(1 + random() % 3), random() % (Liar::side.bytes / 8) * 8,
+          static_cast<lane::RangeKind>(1 + random() % 4), random() % (Liar::side.bytes / 8) * 8,
           random() % 2 == 0 ? random() : Liar::word_of(random() % 5000, random() % 256, random() % 3),
           std::string(random() % 8 * 8, static_cast<char>(random())));
       if (random() % 4 == 0) liar.open(random() % (kBuffers + 1));

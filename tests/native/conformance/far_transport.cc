@@ -59,7 +59,7 @@ Status Transport::create(Parts parts, Transport** out_transport) {
 }
 
 void Transport::close(std::uint32_t lent, std::uint64_t unsent) {
-  watch(false);
+  watch(0);
   {
     const std::lock_guard lock(out_mutex_);
     is_closed_ = true;
@@ -68,7 +68,12 @@ void Transport::close(std::uint32_t lent, std::uint64_t unsent) {
     feed_.count();
     feed_.close();
     send_some();
+    if (parts_.socket && feed_.has_unfinished()) {
+      give_up();  // the pieces are read no more, and no orderly end comes behind them
+      parts_.socket.reset();
+    }
   }
+  regions_.clear();
   if (outstanding_.close(lent)) drop_reference();
 }
 
@@ -115,11 +120,11 @@ bool Transport::read_all() {
     iovec places[2];
     const std::size_t count = mirror_.places(places);
     const ssize_t bytes = readv(parts_.socket.get(), places, static_cast<int>(count));
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes < 0 && errno == EAGAIN) return has_come;
+    const int error = bytes < 0 ? errno : 0;
+    const Status status = mirror_.came(bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0);
+    if (error == EINTR) continue;
+    if (error == EAGAIN) return has_come;
     has_come = true;
-    Status status = LWMQ_OK;
-    if (bytes > 0) status = mirror_.came(static_cast<std::uint64_t>(bytes));
     if (status != LWMQ_OK) {
       break_off(status);
     } else if (sides_.peer_header().closed.load(std::memory_order_relaxed) != 0) {  // nothing comes behind it
@@ -153,7 +158,7 @@ void Transport::look() {
   came_.notify_all();
   lock.unlock();
   const std::lock_guard door_lock(door_mutex_);
-  if (is_armed_) os::ring_event_fd(bell_.get());
+  if (armed_for_ != 0) os::ring_event_fd(bell_.get());
 }
 
 Status Transport::land(lwmq_tli_extent* out_extent) {
@@ -176,6 +181,7 @@ Status Transport::land(lwmq_tli_extent* out_extent) {
 bool Transport::is_ready(std::uint32_t what) {
   return ((what & LWMQ_TLI_WAIT_EXTENT) != 0 && receiver_.has_extent()) ||
          ((what & LWMQ_TLI_WAIT_ROOM) != 0 && sender_.has_room()) ||
+         ((what & LWMQ_TLI_WAIT_REAP) != 0 && has_finished_.load(std::memory_order_acquire)) ||
          end_.load(std::memory_order_acquire) != LWMQ_TLI_CONNECTED;
 }
 
@@ -202,9 +208,11 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) {
     }
     is_reading_ = true;
     lock.unlock();
-    pollfd at{parts_.socket.get(), POLLIN, 0};
-    const int ready = poll(&at, 1, left == LWMQ_FOREVER ? -1 : static_cast<int>(left));
+    const int bell = (what & LWMQ_TLI_WAIT_REAP) != 0 ? reap_bell_.get() : -1;
+    pollfd at[] = {{parts_.socket.get(), POLLIN, 0}, {bell, POLLIN, 0}};
+    const int ready = poll(at, 2, left == LWMQ_FOREVER ? -1 : static_cast<int>(left));
     const bool interrupted = ready < 0;
+    if (at[1].revents != 0) os::drain_event_fd(bell);
     if (!interrupted) read_all();
     lock.lock();
     is_reading_ = false;
@@ -216,9 +224,10 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) {
 
 // ---- Descriptors ----------------------------------------------------------------------------------------
 
-void Transport::watch(bool is_armed) {
+void Transport::watch(std::uint32_t what) {
   const std::lock_guard lock(door_mutex_);
-  is_armed_ = is_armed;
+  armed_for_ = what;
+  const bool is_armed = what != 0;
   const Door& door = own_door_ != nullptr ? own_door_ : parts_.door;
   if (door == nullptr || !bell_) return;
   epoll_event event{is_armed ? std::uint32_t{EPOLLIN} : 0u, {}};
@@ -244,21 +253,21 @@ std::int32_t Transport::descriptor() {
 }
 
 std::int32_t Transport::arm(std::uint32_t what) {
-  watch(false);
+  watch(0);
   if (what == 0) return 0;
   if (!bell_ && os::create_event_fd(&bell_) != LWMQ_OK) return -1;
   if (parts_.door == nullptr) descriptor();
   os::drain_event_fd(bell_.get());
   look();
   say_received(what);
-  watch(true);
+  watch(what);
   return has_news(what);
 }
 
 // Room counts where somebody has asked for it in vain: else it is nearly always there.
 std::int32_t Transport::has_news(std::uint32_t what) {
   const bool has_room = (what & LWMQ_TLI_WAIT_ROOM) != 0 && wants_room_ && sender_.has_room();
-  return has_room || is_ready(what & LWMQ_TLI_WAIT_EXTENT) ? 1 : 0;
+  return has_room || is_ready(what & (LWMQ_TLI_WAIT_EXTENT | LWMQ_TLI_WAIT_REAP)) ? 1 : 0;
 }
 
 // ---- Output ---------------------------------------------------------------------------------------------
@@ -325,10 +334,10 @@ bool Transport::send_now() {
   iovec pieces[kPiecesMax];
   while (const std::size_t count = feed_.pieces(pieces, kPiecesMax)) {
     const std::int64_t bytes = write(pieces, count);
-    if (bytes < 0) return true;
     is_blocked_ = bytes == 0;
+    if (bytes < 0) return true;
     if (is_blocked_) return false;
-    feed_.sent(static_cast<std::uint64_t>(bytes));
+    finished(feed_.sent(static_cast<std::uint64_t>(bytes)));
   }
   return true;
 }
@@ -336,25 +345,119 @@ bool Transport::send_now() {
 bool Transport::send_delayed() {
   iovec pieces[kPiecesMax];
   while (const std::size_t count = feed_.pieces(pieces, kPiecesMax)) {
-    Delayed late{Clock::now() + std::chrono::milliseconds(parts_.delay_ms), {}, 0};
+    const Clock::time_point due = Clock::now() + std::chrono::milliseconds(parts_.delay_ms);
+    std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      const auto* from = static_cast<const std::uint8_t*>(pieces[i].iov_base);
-      late.bytes.insert(late.bytes.end(), from, from + pieces[i].iov_len);
+      delay(due, pieces[i]);
+      bytes += pieces[i].iov_len;
     }
-    feed_.sent(late.bytes.size());
-    delayed_.push_back(std::move(late));
+    delayed_.back().pushes += feed_.sent(bytes);
   }
   for (is_blocked_ = false; !delayed_.empty() && delayed_.front().due <= Clock::now();) {
     Delayed& late = delayed_.front();
-    const iovec piece{late.bytes.data() + late.sent, late.bytes.size() - late.sent};
+    const iovec all = late.copied.empty() ? late.lent : iovec{late.copied.data(), late.copied.size()};
+    const iovec piece{static_cast<std::uint8_t*>(all.iov_base) + late.sent, all.iov_len - late.sent};
     const std::int64_t bytes = write(&piece, 1);
     if (bytes < 0) return true;
     is_blocked_ = bytes == 0;
     if (is_blocked_) return false;
     late.sent += static_cast<std::size_t>(bytes);
-    if (late.sent == late.bytes.size()) delayed_.pop_front();
+    if (late.sent < all.iov_len) continue;
+    finished(late.pushes);
+    delayed_.pop_front();
   }
   return delayed_.empty();
+}
+
+// With out_mutex_, the same. What is pinned belongs to pushes and stays as it is; the rest is copied.
+void Transport::delay(Clock::time_point due, const iovec& piece) {
+  if (is_pinned(piece.iov_base, piece.iov_len)) {
+    delayed_.push_back({due, {}, piece});
+    return;
+  }
+  if (delayed_.empty() || delayed_.back().due != due || delayed_.back().copied.empty())
+    delayed_.push_back({due, {}});
+  const auto* from = static_cast<const std::uint8_t*>(piece.iov_base);
+  delayed_.back().copied.insert(delayed_.back().copied.end(), from, from + piece.iov_len);
+}
+
+// ---- Pushes ---------------------------------------------------------------------------------------------
+
+Status Transport::pin(void* base, std::uint64_t bytes, std::uint32_t uses, lwmq_tli_region** out_region) {
+  if (end_.load(std::memory_order_acquire) != LWMQ_TLI_CONNECTED) return over();
+  auto made = std::make_unique<Region>(Region{this, static_cast<std::uint8_t*>(base), bytes, uses});
+  *out_region = reinterpret_cast<lwmq_tli_region*>(made.get());
+  const std::lock_guard lock(regions_mutex_);
+  regions_.push_back(std::move(made));
+  return LWMQ_OK;
+}
+
+void Transport::unpin(Region* region) {
+  const std::lock_guard lock(regions_mutex_);
+  std::erase_if(regions_, [region](const auto& one) { return one.get() == region; });
+}
+
+bool Transport::is_pinned(const void* data, std::uint64_t bytes) {
+  const auto at = reinterpret_cast<std::uintptr_t>(data);
+  const std::lock_guard lock(regions_mutex_);
+  return std::any_of(regions_.begin(), regions_.end(), [&](const auto& one) {
+    const auto base = reinterpret_cast<std::uintptr_t>(one->base);
+    return (one->uses & LWMQ_TLI_PIN_PUSH) != 0 && at >= base && at - base <= one->bytes &&
+           bytes <= one->bytes - (at - base);
+  });
+}
+
+Status Transport::grant(const Region& region, std::uint64_t offset, std::uint64_t bytes,
+                        lwmq_tli_grant* out_grant) {
+  if ((region.uses & LWMQ_TLI_PIN_GRANT) == 0)
+    return fail(LWMQ_E_INVALID, "a grant of a region that is pinned for pushes alone");
+  if (offset > region.bytes || bytes > region.bytes - offset) {
+    return fail(LWMQ_E_TOO_BIG, "a grant of %llu bytes at offset %llu of a region of %llu",
+                static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(offset),
+                static_cast<unsigned long long>(region.bytes));
+  }
+  return mirror_.grant(region.base + offset, bytes, out_grant);
+}
+
+Status Transport::push(const lwmq_tli_grant& grant, std::uint64_t offset, const lwmq_bytes* pieces,
+                       std::uint32_t count, std::uint64_t token) {
+  if (end_.load(std::memory_order_acquire) != LWMQ_TLI_CONNECTED) return over();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (!is_pinned(pieces[i].data, pieces[i].bytes))
+      return fail(LWMQ_E_INVALID, "piece %u of a push is not pinned for it", i);
+  }
+  const std::lock_guard lock(out_mutex_);
+  if (!reap_bell_) os::create_event_fd(&reap_bell_);
+  return feed_.push(grant, offset, pieces, count, token);
+}
+
+// With out_mutex_, as `finished`: nothing is read any more.
+void Transport::give_up() {
+  feed_.give_up();
+  delayed_.clear();
+  is_blocked_ = false;
+}
+
+std::uint32_t Transport::reap(std::uint64_t* out_tokens, std::uint32_t limit) {
+  const std::lock_guard lock(out_mutex_);
+  if (end_.load(std::memory_order_acquire) != LWMQ_TLI_CONNECTED) give_up();
+  const std::uint32_t reaped = feed_.reap(out_tokens, limit);
+  has_finished_.store(feed_.has_finished(), std::memory_order_relaxed);
+  return reaped;
+}
+
+// Wakes whoever waits to reap: behind the thread that reads, at the socket, or at a descriptor.
+void Transport::finished(std::uint32_t pushes) {
+  if (pushes == 0) return;
+  feed_.finished(pushes);
+  has_finished_.store(true, std::memory_order_release);
+  {
+    const std::lock_guard lock(in_mutex_);
+    came_.notify_all();
+  }
+  os::ring_event_fd(reap_bell_.get());
+  const std::lock_guard lock(door_mutex_);
+  if ((armed_for_ & LWMQ_TLI_WAIT_REAP) != 0) os::ring_event_fd(bell_.get());
 }
 
 // ---- The service ----------------------------------------------------------------------------------------

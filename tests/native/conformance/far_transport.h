@@ -41,6 +41,16 @@ struct Parts {
   Door door;                   // null: we have connected
 };
 
+class Transport;
+
+// Memory that is pinned. A socket needs nothing of the kind: it is there to be checked against.
+struct Region {
+  Transport* transport;
+  std::uint8_t* base;
+  std::uint64_t bytes;
+  std::uint32_t uses;
+};
+
 class Transport {
  public:
   // LWMQ_E_NO_MEMORY.
@@ -60,6 +70,14 @@ class Transport {
   std::int32_t descriptor();
   void close(std::uint32_t lent, std::uint64_t unsent);
 
+  Status pin(void* base, std::uint64_t bytes, std::uint32_t uses, lwmq_tli_region** out_region);
+  void unpin(Region* region);
+  Status grant(const Region& region, std::uint64_t offset, std::uint64_t bytes, lwmq_tli_grant* out_grant);
+  void revoke(const lwmq_tli_grant& grant) { mirror_.revoke(grant); }
+  Status push(const lwmq_tli_grant& grant, std::uint64_t offset, const lwmq_bytes* pieces,
+              std::uint32_t count, std::uint64_t token);
+  std::uint32_t reap(std::uint64_t* out_tokens, std::uint32_t limit);
+
   // Until `stop` is set, between two calls of wake_service.
   static void serve(const volatile std::uint32_t* stop);
   static void wake_service();
@@ -68,8 +86,10 @@ class Transport {
   using Clock = std::chrono::steady_clock;
   struct Delayed {
     Clock::time_point due;
-    std::vector<std::uint8_t> bytes;
+    std::vector<std::uint8_t> copied;
+    iovec lent{};  // of a push: instead of a copy
     std::size_t sent = 0;
+    std::uint32_t pushes = 0;  // that are finished with it
   };
   struct Service;
 
@@ -87,13 +107,17 @@ class Transport {
   std::int32_t has_news(std::uint32_t what);
   Status over();
   void say_received(std::uint32_t what);
+  [[nodiscard]] bool is_pinned(const void* data, std::uint64_t bytes);
+  void give_up();
+  void finished(std::uint32_t pushes);
+  void delay(Clock::time_point due, const iovec& piece);
   void want_service();
   void send_some();
   bool send_now();
   bool send_delayed();
   std::int64_t write(const iovec* pieces, std::size_t count);
   void freed(std::uint32_t index);
-  void watch(bool is_armed);
+  void watch(std::uint32_t what);
 
   Parts parts_;
   os::Mapping own_;
@@ -113,10 +137,16 @@ class Transport {
   Failure breach_;  // under in_mutex_: of a peer that broke the protocol
   std::atomic<bool> is_broken_{false};
   bool wants_room_ = false;
+  std::atomic<bool> has_finished_{false};  // reap has something; stored under out_mutex_
+
+  std::mutex regions_mutex_;
+  std::vector<std::unique_ptr<Region>> regions_;
 
   std::mutex out_mutex_;  // guards what follows
   lane::MirrorFeed feed_;
   std::deque<Delayed> delayed_;
+  // Rung when a push is finished. Made with the first one by the sending thread, which alone sleeps at it.
+  os::UniqueFd reap_bell_;
   bool is_closed_ = false;
   bool is_served_ = false;   // the service has us among those that have something to send
   bool is_blocked_ = false;  // by the socket
@@ -124,7 +154,7 @@ class Transport {
   std::mutex door_mutex_;  // guards what follows
   Door own_door_;
   os::UniqueFd bell_;  // rung where another thread has read what an armed one waits for
-  bool is_armed_ = false;
+  std::uint32_t armed_for_ = 0;
 };
 
 }  // namespace lwmq::far

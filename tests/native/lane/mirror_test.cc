@@ -6,12 +6,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 #include "golden.h"
@@ -59,7 +62,7 @@ struct End {
         on_way.insert(on_way.end(), from, from + here);
         taken += here;
       }
-      feed.sent(taken);
+      feed.finished(feed.sent(taken));
       bytes -= taken;
     }
   }
@@ -295,6 +298,301 @@ TEST(Mirror, BringsEverythingInOrderHoweverItIsCut) {
   }
 }
 
+// ---- Pushes
+
+// Memory of an end that its peer may write to.
+struct Landing {
+  Landing(End& end, std::uint64_t bytes) : memory(bytes, '.') {
+    EXPECT_EQ(end.mirror.grant(reinterpret_cast<std::uint8_t*>(memory.data()), bytes, &grant), LWMQ_OK)
+        << last_error();
+  }
+  std::string memory;
+  lwmq_tli_grant grant{};
+};
+
+// `text` stays as it is, and is no temporary, until it was reaped.
+Status push(End& end, const lwmq_tli_grant& grant, std::uint64_t offset, std::string_view text,
+            std::uint64_t token = 0) {
+  const lwmq_bytes piece{text.data(), text.size()};
+  return end.feed.push(grant, offset, &piece, 1, token);
+}
+
+std::vector<std::uint64_t> reap(End& end, std::uint32_t limit = 1000) {
+  std::vector<std::uint64_t> tokens(limit);
+  tokens.resize(end.feed.reap(tokens.data(), limit));
+  return tokens;
+}
+
+TEST(Push, BringsItsPiecesOneBehindTheOther) {
+  End from(2, 512);
+  End to(2, 512);
+  Landing landing(to, 16);
+  const lwmq_bytes pieces[] = {{"one", 3}, {nullptr, 0}, {"two", 3}, {"3", 1}};
+  ASSERT_EQ(from.feed.push(landing.grant, 4, pieces, 4, 77), LWMQ_OK);
+  EXPECT_TRUE(reap(from).empty()) << "it has not gone out";
+  from.send(kAll);
+  EXPECT_EQ(reap(from), std::vector<std::uint64_t>{77});
+  EXPECT_TRUE(reap(from).empty()) << "a token comes back once";
+  ASSERT_EQ(to.receive(from, kAll), LWMQ_OK);
+  EXPECT_EQ(landing.memory, "....onetwo3.....");
+  ASSERT_EQ(from.feed.push(landing.grant, 16, pieces, 0, 0), LWMQ_OK) << "nothing, at the end";
+  from.send(kAll);
+  ASSERT_EQ(to.receive(from, kAll), LWMQ_OK);
+  EXPECT_EQ(landing.memory, "....onetwo3.....");
+}
+
+// A range of extents takes with it what was shown while another one was on its way.
+TEST(Push, IsThereBeforeWhatIsShownBehindItHoweverBothAreCut) {
+  constexpr std::uint64_t kPlaceBytes = 256;
+  constexpr std::uint64_t kPlaces = 12000;
+  std::mt19937 random(seed_of_this_run());
+  const auto below = [&random](std::uint64_t limit) { return random() % limit; };
+  End from(3, 2048);
+  End to(3, 2048);
+  Landing landing(to, kPlaces * kPlaceBytes);
+  const auto text_of = [](std::uint64_t number) {
+    return std::string(1 + number * 31 % kPlaceBytes, static_cast<char>('a' + number % 26));
+  };
+  std::deque<std::string> sources;  // of pushes that were not reaped
+  std::uint64_t pushed = 0;
+  std::uint64_t reaped = 0;
+  std::uint64_t seen = 0;
+  std::uint64_t landed = 0;
+  lwmq_tli_buffer open{};
+  bool is_open = false;
+  while (seen < kPlaces) {
+    switch (below(7)) {
+      case 0:
+      case 1: {
+        if (pushed == kPlaces) break;
+        sources.push_back(text_of(pushed));
+        const Status status = push(from, landing.grant, pushed * kPlaceBytes, sources.back(), pushed);
+        if (status == LWMQ_OK) {
+          ++pushed;
+        } else {
+          ASSERT_EQ(status, LWMQ_E_FULL);
+          sources.pop_back();
+        }
+        break;
+      }
+      case 2: {
+        const std::string text = std::to_string(pushed) + std::string(below(600), ' ');
+        if (is_open && (open.room < text.size() || below(8) == 0)) {
+          ship(from, &open);
+          is_open = false;
+        }
+        if (!is_open && from.sender.acquire(&open) != LWMQ_OK) break;
+        is_open = true;
+        if (open.room >= text.size()) show(from, &open, text);
+        break;
+      }
+      case 3:
+        from.send(below(3000));
+        break;
+      case 4:
+        ASSERT_EQ(to.receive(from, below(3000)), LWMQ_OK) << last_error();
+        break;
+      case 5:
+        to.send(kAll);
+        ASSERT_EQ(from.receive(to, kAll), LWMQ_OK);
+        for (const std::uint64_t token : reap(from, 1 + static_cast<std::uint32_t>(below(20)))) {
+          ASSERT_EQ(token, reaped++);
+          sources.front().assign(sources.front().size(), '?');  // nobody reads it now
+          sources.pop_front();
+        }
+        break;
+      default:
+        for (std::string text = to.land(); text != "-"; text = to.land(), ++landed) {
+          for (const std::uint64_t told = std::stoull(text); seen < told; ++seen) {
+            const std::string expected = text_of(seen);
+            ASSERT_EQ(landing.memory.substr(seen * kPlaceBytes, expected.size()), expected) << seen;
+          }
+        }
+    }
+  }
+  EXPECT_GT(landed, 1000u);
+}
+
+TEST(Push, WaitsForATokenWhenTooManyAreOnTheirWay) {
+  End from(2, 512);
+  End to(2, 512);
+  Landing landing(to, 8);
+  for (std::uint64_t i = 0; i < kPushesMax; ++i) ASSERT_EQ(push(from, landing.grant, 0, "x", i), LWMQ_OK);
+  EXPECT_EQ(push(from, landing.grant, 0, "x"), LWMQ_E_FULL);
+  from.send(kAll);
+  EXPECT_EQ(push(from, landing.grant, 0, "x"), LWMQ_E_FULL) << "sent, and not reaped";
+  EXPECT_EQ(reap(from, 2), (std::vector<std::uint64_t>{0, 1}));
+  EXPECT_EQ(push(from, landing.grant, 0, "x"), LWMQ_OK);
+  EXPECT_EQ(push(from, landing.grant, 0, "x"), LWMQ_OK);
+  EXPECT_EQ(push(from, landing.grant, 0, "x"), LWMQ_E_FULL);
+}
+
+TEST(Push, ThatCannotBeIsRefusedWithItsNumbers) {
+  End from(2, 512);
+  End to(2, 512);
+  Landing landing(to, 100);
+  EXPECT_EQ(push(from, landing.grant, 99, "xy"), LWMQ_E_TOO_BIG);
+  EXPECT_EQ(std::string(last_error()), "a push of 2 bytes to offset 99 of a grant of 100 bytes");
+  EXPECT_EQ(push(from, landing.grant, 101, ""), LWMQ_E_TOO_BIG);
+  EXPECT_EQ(push(from, landing.grant, UINT64_MAX, "x"), LWMQ_E_TOO_BIG);
+  const lwmq_bytes endless[] = {{"x", UINT64_MAX}, {"x", UINT64_MAX}};
+  EXPECT_EQ(from.feed.push(landing.grant, 50, endless, 2, 0), LWMQ_E_TOO_BIG);
+  const std::vector<lwmq_bytes> many(LWMQ_TLI_PUSH_PIECES_MAX + 1, lwmq_bytes{"x", 1});
+  EXPECT_EQ(from.feed.push(landing.grant, 0, many.data(), LWMQ_TLI_PUSH_PIECES_MAX + 1, 0), LWMQ_E_INVALID);
+  EXPECT_EQ(push(from, lwmq_tli_grant{}, 0, ""), LWMQ_E_INVALID);
+  lwmq_tli_grant longer = landing.grant;
+  longer.bytes[31] = 1;
+  EXPECT_EQ(push(from, longer, 0, "x"), LWMQ_E_INVALID);
+  from.send(kAll);
+  EXPECT_TRUE(from.on_way.empty());
+  EXPECT_TRUE(reap(from).empty());
+}
+
+// Whoever sends from the pieces says when they were read.
+TEST(Push, IsReapedWhenItsPiecesAreNoLongerRead) {
+  End from(2, 512);
+  End to(2, 512);
+  Landing landing(to, 8);
+  ASSERT_EQ(push(from, landing.grant, 0, "x", 1), LWMQ_OK);
+  ASSERT_EQ(push(from, landing.grant, 1, "y", 2), LWMQ_OK);
+  iovec pieces[8];
+  ASSERT_EQ(from.feed.pieces(pieces, 8), 4u);
+  EXPECT_EQ(from.feed.sent(sizeof(RangeHead)), 0u);
+  EXPECT_EQ(from.feed.sent(1 + sizeof(RangeHead) + 1), 2u);
+  EXPECT_TRUE(from.feed.has_unfinished());
+  EXPECT_TRUE(reap(from).empty());
+  from.feed.finished(1);
+  EXPECT_EQ(reap(from), std::vector<std::uint64_t>{1});
+  from.feed.finished(1);
+  EXPECT_EQ(reap(from), std::vector<std::uint64_t>{2});
+  EXPECT_FALSE(from.feed.has_unfinished());
+}
+
+TEST(Push, ComesBackWhenAllIsGivenUp) {
+  End from(2, 512);
+  End to(2, 512);
+  Landing landing(to, 100);
+  for (std::uint64_t i = 0; i < 30; ++i) ASSERT_EQ(push(from, landing.grant, 0, "abcdef", i), LWMQ_OK);
+  from.send(70);
+  EXPECT_EQ(reap(from).size(), 2u);
+  from.feed.give_up();
+  EXPECT_EQ(reap(from).size(), 28u);
+  iovec pieces[3];
+  EXPECT_EQ(from.feed.pieces(pieces, 3), 0u);
+}
+
+// ---- Grants
+
+// Cut anywhere: between two pieces of it, and where it has come together with other ranges.
+TEST(Grant, ThatIsRevokedInTheMiddleOfARangeKeepsWhatItHas) {
+  for (const std::uint64_t cut : {10, 24, 25, 1000, 16383, 16384, 20000, 49999, 50024}) {
+    End from(2, 512);
+    End to(2, 512);
+    Landing landing(to, 50000);
+    Landing other(to, 3);
+    const std::string text(50000, 'p');
+    ASSERT_EQ(push(from, landing.grant, 0, text), LWMQ_OK);
+    ASSERT_EQ(push(from, other.grant, 0, "abc"), LWMQ_OK);
+    lwmq_tli_buffer buffer{};
+    ASSERT_EQ(from.sender.acquire(&buffer), LWMQ_OK);
+    show(from, &buffer, "behind both");
+    from.send(kAll);
+    ASSERT_EQ(to.receive(from, cut), LWMQ_OK);
+    to.mirror.revoke(landing.grant);
+    const std::string then = landing.memory;
+    EXPECT_EQ(std::count(then.begin(), then.end(), 'p'), std::max<std::int64_t>(0, std::int64_t(cut) - 24));
+    ASSERT_EQ(to.receive(from, kAll), LWMQ_OK) << last_error();
+    EXPECT_EQ(landing.memory, then) << cut;
+    EXPECT_EQ(other.memory, "abc");
+    EXPECT_EQ(to.land(), "behind both");
+  }
+}
+
+// The reader may be storing into it while another thread revokes.
+TEST(Grant, IsRevokedWhenTheReaderHasPutItBack) {
+  End from(2, 512);
+  End to(2, 512);
+  Landing landing(to, 50000);
+  const std::string text(50000, 'p');
+  ASSERT_EQ(push(from, landing.grant, 0, text), LWMQ_OK);
+  from.send(kAll);
+  ASSERT_EQ(to.receive(from, 100), LWMQ_OK);
+  iovec places[2];
+  ASSERT_EQ(to.mirror.places(places), 2u);
+  ASSERT_EQ(places[0].iov_base, landing.memory.data() + 76);
+  std::atomic<bool> is_revoked{false};
+  std::thread revoking([&] {
+    to.mirror.revoke(landing.grant);
+    is_revoked = true;
+  });
+  for (int i = 0; i < 20; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_FALSE(is_revoked) << "it is in hand";
+  }
+  EXPECT_EQ(to.mirror.came(0), LWMQ_OK);
+  revoking.join();
+  ASSERT_EQ(to.mirror.places(places), 1u);
+  EXPECT_TRUE(places[0].iov_base < landing.memory.data() ||
+              places[0].iov_base >= landing.memory.data() + landing.memory.size());
+  ASSERT_EQ(to.mirror.came(0), LWMQ_OK);
+}
+
+// Beside a reader, for ThreadSanitizer: what is revoked is the revoker's alone.
+TEST(Grant, ThatIsRevokedBelongsToItsOwnerAgain) {
+  End from(2, 512);
+  End to(2, 512);
+  const std::string text(3000, 'p');
+  std::deque<Landing> landings;
+  for (int i = 0; i < 200; ++i) landings.emplace_back(to, text.size());
+  std::atomic<bool> is_over{false};
+  std::thread revoking([&] {
+    for (Landing& one : landings) {
+      to.mirror.revoke(one.grant);
+      one.memory.assign(one.memory.size(), 'r');
+      std::this_thread::yield();
+    }
+    is_over = true;
+  });
+  std::mt19937 random(seed_of_this_run());
+  while (!is_over || !from.on_way.empty()) {
+    EXPECT_EQ(push(from, landings[random() % landings.size()].grant, 0, text), LWMQ_OK);
+    from.send(kAll);
+    reap(from);
+    const std::uint64_t bytes = is_over ? kAll : 1 + random() % 4000;
+    EXPECT_EQ(to.receive(from, bytes), LWMQ_OK) << last_error();
+  }
+  revoking.join();
+  for (const Landing& one : landings) EXPECT_EQ(one.memory, std::string(text.size(), 'r'));
+}
+
+TEST(Grant, ThatWasRevokedTakesNothingAndTheNextOneAtItsPlaceTakesItsOwn) {
+  End from(2, 512);
+  End to(2, 512);
+  Landing old(to, 8);
+  to.mirror.revoke(old.grant);
+  to.mirror.revoke(old.grant);
+  Landing next(to, 4);
+  to.mirror.revoke(old.grant);
+  ASSERT_EQ(push(from, old.grant, 0, "too late"), LWMQ_OK) << "the peer cannot know";
+  ASSERT_EQ(push(from, next.grant, 1, "new"), LWMQ_OK);
+  from.send(kAll);
+  ASSERT_EQ(to.receive(from, kAll), LWMQ_OK) << last_error();
+  EXPECT_EQ(old.memory, "........");
+  EXPECT_EQ(next.memory, ".new");
+}
+
+TEST(Grant, IsOneOfSoMany) {
+  End to(2, 512);
+  std::uint8_t memory[8];
+  std::vector<lwmq_tli_grant> grants(kGrantsMax + 1);
+  for (std::uint32_t i = 0; i < kGrantsMax; ++i)
+    ASSERT_EQ(to.mirror.grant(memory, sizeof memory, &grants[i]), LWMQ_OK);
+  EXPECT_EQ(to.mirror.grant(memory, sizeof memory, &grants[kGrantsMax]), LWMQ_E_FULL);
+  to.mirror.revoke(grants[500]);
+  EXPECT_EQ(to.mirror.grant(memory, sizeof memory, &grants[kGrantsMax]), LWMQ_OK);
+  EXPECT_EQ(to.mirror.grant(memory, sizeof memory, &grants[500]), LWMQ_E_FULL);
+}
+
 std::string sent_by(End& end) {
   end.send(kAll);
   std::string bytes(end.on_way.begin(), end.on_way.end());
@@ -305,7 +603,7 @@ std::string sent_by(End& end) {
 // An independent peer can be written from these bytes and wire/WIRE.md.
 TEST(Mirror, SendsTheGoldenBytes) {
   auto golden = testing_support::read_golden(LWMQ_SOURCE_ROOT "/tests/wire/range.hex");
-  ASSERT_EQ(golden.size(), 5u);
+  ASSERT_EQ(golden.size(), 7u);
   End from(2, 512);
   lwmq_tli_buffer buffer{};
   ASSERT_EQ(from.sender.acquire(&buffer), LWMQ_OK);
@@ -320,6 +618,16 @@ TEST(Mirror, SendsTheGoldenBytes) {
   released[1].store(5);
   from.feed.freed(1);
   EXPECT_EQ(sent_by(from), golden["lap"].bytes);
+  End to(2, 512);
+  Landing first(to, 8);
+  Landing second(to, 100);
+  to.mirror.revoke(second.grant);
+  second = Landing(to, 1000);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(second.grant.bytes), sizeof second.grant.bytes),
+            golden["grant"].bytes);
+  const lwmq_bytes pieces[] = {{"pus", 3}, {"hed", 3}};
+  ASSERT_EQ(from.feed.push(second.grant, 5, pieces, 2, 0), LWMQ_OK);
+  EXPECT_EQ(sent_by(from), golden["push"].bytes);
   from.sides.own_header().unsent = 7;
   from.sides.own_header().closed = 1;
   from.feed.close();
@@ -373,17 +681,86 @@ INSTANTIATE_TEST_SUITE_P(
                     Breach{"farthest", 2, (std::uint64_t{1} << 48) - 8, 0}),
     name_of);
 
+// Of a push of which the head alone has come, to an end that has granted 100 bytes at place 0, and at place 1
+// until it revoked that; nothing is taken behind a range that is corrupt.
+struct HostileEnd {
+  HostileEnd() { end.mirror.revoke(Landing(end, 100).grant); }
+  Status push(std::uint64_t number, std::uint64_t offset, std::uint64_t bytes) {
+    const RangeHead head{offset | std::uint64_t{4} << 48, number, bytes};
+    iovec places[2];
+    EXPECT_EQ(end.mirror.places(places), 1u);
+    std::memcpy(places[0].iov_base, &head, sizeof head);
+    return end.mirror.came(sizeof head);
+  }
+  End end{2, 512};
+  Landing landing{end, 100};
+};
+
+constexpr std::uint64_t kFirstOf = 1 << 16;  // grant of a place
+
+TEST(HostilePush, ToAGrantThatNeverWasIsCorrupt) {
+  for (const std::uint64_t number :
+       {std::uint64_t{0}, std::uint64_t{1}, kFirstOf + 2, 2 * kFirstOf, 2 * kFirstOf + 1, UINT64_MAX}) {
+    HostileEnd to;
+    EXPECT_EQ(to.push(number, 0, 1), LWMQ_E_CORRUPT) << number;
+    EXPECT_NE(std::string(last_error()).find("never had"), std::string::npos) << last_error();
+  }
+  HostileEnd to;
+  EXPECT_EQ(to.push(kFirstOf, 0, 1), LWMQ_OK);
+  HostileEnd revoked;
+  EXPECT_EQ(revoked.push(kFirstOf + 1, 0, 1), LWMQ_OK);
+}
+
+TEST(HostilePush, WithoutAnyGrantIsCorrupt) {
+  End to(2, 512);
+  const RangeHead head{std::uint64_t{4} << 48, kFirstOf, 1};
+  iovec places[2];
+  to.mirror.places(places);
+  std::memcpy(places[0].iov_base, &head, sizeof head);
+  EXPECT_EQ(to.mirror.came(sizeof head), LWMQ_E_CORRUPT);
+}
+
+TEST(HostilePush, BeyondItsGrantIsCorrupt) {
+  HostileEnd to;
+  EXPECT_EQ(to.push(kFirstOf, 99, 1), LWMQ_OK);
+  iovec places[2];
+  ASSERT_EQ(to.end.mirror.places(places), 2u);
+  ASSERT_EQ(places[0].iov_len, 1u);
+  *static_cast<char*>(places[0].iov_base) = 'x';
+  ASSERT_EQ(to.end.mirror.came(1), LWMQ_OK);
+  EXPECT_EQ(to.landing.memory, std::string(99, '.') + "x");
+  struct {
+    std::uint64_t offset;
+    std::uint64_t bytes;
+  } const breaches[] = {{99, 2}, {101, 0}, {50, UINT64_MAX - 20}, {(1ull << 48) - 1, 1}};
+  for (const auto& [offset, bytes] : breaches) {
+    HostileEnd other;
+    EXPECT_EQ(other.push(kFirstOf, offset, bytes), LWMQ_E_CORRUPT) << offset;
+    EXPECT_NE(std::string(last_error())
+                  .find(std::to_string(bytes) + " bytes to offset " + std::to_string(offset) +
+                        " of a grant of 100"),
+              std::string::npos)
+        << last_error();
+  }
+}
+
 // Whatever comes in, nothing outside the side is written, and the lane answers.
 TEST(Mirror, AnyBytesAreTakenOrRefusedWithoutHarm) {
   std::mt19937_64 random(seed_of_this_run());
   for (int round = 0; round < 300; ++round) {
     End to(2, 512);
+    Landing gone(to, 100);
+    const Landing landing(to, 100);  // at the other place
+    to.mirror.revoke(gone.grant);
     for (int i = 0; i < 40; ++i) {
       const bool is_likely = random() % 4 != 0;
+      const bool is_push = random() % 4 == 0;
       const RangeHead head{
-          (is_likely ? random() % (to.layout.bytes + 64) / 8 * 8 : random()) |
-              (is_likely ? 1 + random() % 3 : random()) << 48,
-          random() % 2 == 0 ? random() : random() % 4096 | (1 + random() % 3) << 48 | 1ull << 40,
+          (is_likely ? random() % (is_push ? 110 : to.layout.bytes + 64) / 8 * 8 : random()) |
+              (is_likely ? is_push ? 4 : 1 + random() % 3 : random()) << 48,
+          is_push             ? 1 << 16 | random() % 2
+          : random() % 2 == 0 ? random()
+                              : random() % 4096 | (1 + random() % 3) << 48 | 1ull << 40,
           is_likely ? random() % 64 : random()};
       std::vector<std::uint8_t> bytes(sizeof head + random() % 64);
       std::memcpy(bytes.data(), &head, sizeof head);
@@ -400,6 +777,7 @@ TEST(Mirror, AnyBytesAreTakenOrRefusedWithoutHarm) {
       if (to.receiver.land(&extent) == LWMQ_OK) to.receiver.release(extent.token, 1);
       to.sender.free_buffers();
     }
+    EXPECT_EQ(gone.memory, std::string(100, '.'));
   }
 }
 
