@@ -244,7 +244,7 @@ class Channel(Lingering):
 
     def _begin(self, out: Any, settings: Settings) -> None:
         """Takes the native channel at `out`, and sets `out` to NULL."""
-        self._address = settings.address
+        self._address = settings.address.partition("?")[0]
         self._role: str = settings.role
         self._is_accepted = False
         self._transports = 1

@@ -24,7 +24,7 @@ MOST_64 = (1 << 64) - 1  # of the structures that the library takes
 class Settings:
     """`options` is the lwmq_channel_options; the rest is what Python alone knows of."""
 
-    address: str  # without its options
+    address: str  # without options, but for those of its provider
     role: Role
     linger: float | None
     raw: bool

@@ -1,5 +1,5 @@
 // What a peer sends to its mirror here, in pieces of any size: ranges in order, and whatever else it likes.
-// We take, land, release and send; every extent lies within the mirror.
+// We take, land, release, send, grant and revoke; every extent lies within the mirror, and pushes in grants.
 #include <sys/uio.h>
 
 #include <cstdlib>
@@ -15,6 +15,8 @@ namespace {
 constexpr std::uint32_t kBuffers = 2;
 constexpr std::uint64_t kBufferBytes = 256;
 constexpr std::size_t kStepsMax = 400;
+constexpr std::uint64_t kGrantedBytes = 128;
+constexpr std::size_t kGrantsAtOnce = 4;
 
 struct Free {
   void operator()(std::uint8_t* memory) const noexcept { std::free(memory); }
@@ -78,7 +80,7 @@ struct End {
       touch(static_cast<const std::uint8_t*>(pieces[i].iov_base), pieces[i].iov_len);
       bytes += pieces[i].iov_len;
     }
-    feed.sent(std::min(bytes, most));
+    feed.finished(feed.sent(std::min(bytes, most)));
   }
 
   Side own;
@@ -100,16 +102,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto layout = lane::SideLayout::of(kBuffers, kBufferBytes);
   End us(layout);
   std::deque<lwmq_tli_extent> landed;
+  const Side granted = make_side(kGrantedBytes);  // no byte more
+  std::deque<lwmq_tli_grant> grants;
   Input input(data, size);
   bool broken = false;
   for (std::size_t step = 0; step < kStepsMax && !input.empty() && !broken; ++step) {
-    switch (input.take<std::uint8_t>() % 6) {
+    switch (input.take<std::uint8_t>() % 8) {
       case 0:  // as it likes
         broken = !us.take(input.take_bytes(input.take<std::uint8_t>()));
         break;
       case 1: {  // a range with a head
         const lane::RangeHead head{std::uint64_t{input.take<std::uint16_t>()} * 4 |
-                                       (std::uint64_t{1} + input.take<std::uint8_t>() % 3) << 48,
+                                       (std::uint64_t{1} + input.take<std::uint8_t>() % 4) << 48,
                                    input.take<std::uint64_t>(), input.take<std::uint8_t>()};
         std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
         broken = !us.take(bytes + input.take_bytes(head.bytes));
@@ -136,6 +140,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         break;
       case 4:
         us.show(input);
+        break;
+      case 5:
+        if (grants.size() == kGrantsAtOnce) break;
+        require(us.mirror.grant(granted.get(), kGrantedBytes, &grants.emplace_back()) == LWMQ_OK,
+                "it can grant");
+        break;
+      case 6:
+        if (grants.empty()) break;
+        us.mirror.revoke(grants.front());
+        grants.pop_front();
         break;
       default:
         us.feed.count();

@@ -764,8 +764,8 @@ lwmq_status lwmq_listener_accept(lwmq_listener *listener, uint32_t timeout_ms, l
 /* For poll, epoll and the like: readable while a client waits to be accepted, and after the listener was closed. Do not
    read from it. Lent until destroy. Any thread. */
 lwmq_status lwmq_listener_descriptor(const lwmq_listener *listener, int32_t *out_descriptor);
-/* Where clients reach it, without options. A provider that was left the choice, of a port, say, has made it. Lent until
-   destroy. Any thread. */
+/* Its address without options, as it was bound: a provider that was left the choice, of a port, say, has made it.
+   Filters stand before it as they did. Lent until destroy. Any thread. */
 lwmq_status lwmq_listener_address(const lwmq_listener *listener, const char **out_address);
 
 typedef struct lwmq_listener_statistics {
@@ -828,8 +828,8 @@ lwmq_status lwmq_channel_query_times(const lwmq_channel *channel, uint32_t place
    end no receive has reported. */
 lwmq_status lwmq_channel_close(lwmq_channel *channel, uint32_t linger_ms);
 /* Takes the channel and its queues; closes the channel without a linger if it is open. Waits for threads that are
-   inside a call on it or inside its call-back, and for a connection attempt that is under way, 0.25 s. Received
-   messages live on. */
+   inside a call on it or inside its call-back. An attempt to connect ends at once; one to serve an address that a dying
+   process still holds takes up to 2 s. Received messages live on. */
 void lwmq_channel_destroy(lwmq_channel *channel);
 
 /* Serves many channels by one thread, in turns: each channel that has something gives one message before any gives its

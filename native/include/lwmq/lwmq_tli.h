@@ -217,7 +217,7 @@ typedef struct lwmq_tli_attempt_table {
      call again when the descriptor is readable. LWMQ_E_EMPTY: nobody listens any more. Every answer but
      LWMQ_E_TIMED_OUT takes the attempt. Never waits. */
   lwmq_status (*advance)(lwmq_tli_attempt *attempt, lwmq_tli_transport **out_transport);
-  /* Readable when advance has something to do. Level-triggered. Lent until the attempt is taken, and the same from the
+  /* Readable when advance has something to do, of this attempt alone. Level-triggered. Lent until the attempt is taken, and the same from the
      first on that there is. -1: none yet; call advance again, at first after a millisecond. */
   int32_t (*descriptor)(lwmq_tli_attempt *attempt);
   /* Takes the attempt; the listener goes on. Never waits. */
@@ -262,9 +262,9 @@ typedef struct lwmq_tli_transport_table {
      (LWMQ_TLI_WAIT_ROOM; after an acquire has found none), when reap has something (LWMQ_TLI_WAIT_REAP) or, in any
      case, at a change of state. Called by the landing thread, which with room or reap must be the sending thread, too.
      Returns 1: something is there already, look again (land, acquire or reap must find it, or the caller looks
-     forever); 0: armed, and what has landed counts as in a wait; -1: not
-     possible now, for want of descriptors; a caller that polls looks again after a while. A wait for extents disarms
-     it; a wait for room does not. With what = 0 it disarms, and answers 0. */
+     forever); 0: armed, and what has landed counts as in a wait; -1: not possible now, for want of descriptors; a caller
+     that polls looks again after a while. A wait for extents disarms it; a wait for room does not. With what = 0 it
+     disarms, and answers 0. */
   int32_t (*arm)(lwmq_tli_transport *transport, uint32_t what);
   /* The transport's descriptor: level-triggered; arm drains it. Lent until close. An accepted transport uses its
      listener's descriptor until this is first called, and its own from then on. -1: none, with a text; a caller that
@@ -390,9 +390,9 @@ typedef struct lwmq_tli_provider {
   lwmq_status (*limits)(const char *address, lwmq_limits *out_limits);
 
   /* What its addresses may say behind `?`, beside what all of them may: ends with an entry whose `key` is NULL. The
-     library refuses unknown keys and values that are out of bounds, and finds slips. `taken_by` names those of
-     LWMQ_TAKEN_BY_TRANSPORT, _CHANNEL and _LISTENER that take it. Addresses show in texts and logs: credentials are
-     named by the path of a file. NULL: nothing. */
+     library refuses unknown keys and values that are out of bounds, and finds slips. `taken_by` is
+     LWMQ_TAKEN_BY_TRANSPORT | LWMQ_TAKEN_BY_CHANNEL | LWMQ_TAKEN_BY_LISTENER. A key that all addresses have keeps its
+     meaning. Addresses show in texts and logs: credentials are named by the path of a file. NULL: nothing. */
   const lwmq_setting *settings;
 
   const lwmq_tli_listener_table *listener;

@@ -225,8 +225,8 @@ void Channel::cancel_attempt() noexcept {
   provider_->attempt->cancel(std::exchange(attempt_, nullptr));
 }
 
-// Whether somebody listens decides what an automatic role becomes: that is settled when open returns, where
-// it takes but a moment. Waits for the connecting thread.
+// Whether somebody listens decides what an automatic role becomes: that is mostly settled when open returns,
+// where it takes but a moment. Waits for the connecting thread.
 void Channel::settle_role() noexcept {
   const Inside inside(*this);
   const std::int64_t deadline = os::deadline_of(kSettleMs);

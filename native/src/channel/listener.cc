@@ -37,30 +37,42 @@ Status Listener::listen() {
   auto& thread = service::ServiceThread::attending();
   status = thread.add(this);
   if (status != LWMQ_OK) return status;
+  struct Begun {  // memory may be short
+    explicit Begun(Listener* self) noexcept : of(self) {}
+    ~Begun() {
+      if (of != nullptr) of->leave(listener);
+    }
+    Listener* of;  // null: it stays
+    lwmq_tli_listener* listener = nullptr;
+  } begun(this);
   lwmq_tli_options options = settings_.transport;
   options.ring = [](void* self) {
     service::ServiceThread::attending().request(static_cast<Listener*>(self));
   };
   options.ring_context = this;
-  lwmq_tli_listener* listener = nullptr;
-  status =
-      filters::listen(*settings_.provider, settings_.address.c_str(), options, settings_.filters, &listener);
-  if (status == LWMQ_OK) {
-    const int fd = settings_.provider->listener->descriptor(listener);
-    if (fd >= 0) status = thread.watch(this, fd);
-    if (status == LWMQ_OK) {
-      const auto bound = settings_.provider->listener->address;
-      address_ = bound != nullptr ? bound(listener) : settings_.address;
-      entry_ = stats::open_entry(stats::EntryKind::kListener, address_.c_str());
-      stats::set(entry_->flags, stats::kEntryServer);
-      listener_.store(listener, std::memory_order_release);
-      thread.request(this);  // who rang before it was watched
-      return LWMQ_OK;
-    }
-  }
+  status = filters::listen(*settings_.provider, settings_.address.c_str(), options, settings_.filters,
+                           &begun.listener);
+  if (status != LWMQ_OK) return status;
+  const int fd = settings_.provider->listener->descriptor(begun.listener);
+  if (fd >= 0) status = thread.watch(this, fd);
+  if (status != LWMQ_OK) return status;
+  if (const auto bound = settings_.provider->listener->address; bound != nullptr)
+    settings_.address = bound(begun.listener);
+  entry_ = stats::open_entry(stats::EntryKind::kListener, settings_.address.c_str());
+  stats::set(entry_->flags, stats::kEntryServer);
+  begun.of = nullptr;
+  listener_.store(begun.listener, std::memory_order_release);
+  thread.request(this);  // who rang before it was watched
+  return LWMQ_OK;
+}
+
+// The service thread comes no more, and the address is free. `listener`: null where it is not bound.
+void Listener::leave(lwmq_tli_listener* listener) noexcept {
+  auto& thread = service::ServiceThread::attending();
   thread.remove(this);
-  if (listener != nullptr) settings_.provider->listener->close(listener);
-  return status;
+  if (listener == nullptr) return;
+  if (const int fd = settings_.provider->listener->descriptor(listener); fd >= 0) thread.unwatch(fd);
+  settings_.provider->listener->close(listener);
 }
 
 void Listener::destroy(Listener* listener) {
@@ -193,11 +205,7 @@ void Listener::query(lwmq_listener_statistics* out_statistics) {
 
 Status Listener::close() {
   if (closed_.exchange(true)) return refuse_closed();
-  auto& thread = service::ServiceThread::attending();
-  thread.remove(this);
-  lwmq_tli_listener* listener = listener_.load(std::memory_order_relaxed);
-  if (const int fd = settings_.provider->listener->descriptor(listener); fd >= 0) thread.unwatch(fd);
-  settings_.provider->listener->close(listener);
+  leave(listener_.load(std::memory_order_relaxed));
   std::unique_lock lock(mutex_);
   entry_.reset();
   tell();

@@ -39,7 +39,7 @@ class Listener final : private service::Served {
   // Readable while a client waits, and behind close. Lent until destroy.
   [[nodiscard]] std::int32_t descriptor() const noexcept { return bell_.get(); }
   // Where clients reach it.
-  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  [[nodiscard]] const std::string& address() const noexcept { return settings_.address; }
   void query(lwmq_listener_statistics* out_statistics);
   // Any thread. Those who wait in accept leave; clients that nobody has accepted are parted from.
   Status close();
@@ -54,6 +54,7 @@ class Listener final : private service::Served {
   };
 
   Status listen();
+  void leave(lwmq_tli_listener* listener) noexcept;
   std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override;
   bool has_room();
   // Null: nobody waits. `*out_client`: its number, from 1.
@@ -64,8 +65,7 @@ class Listener final : private service::Served {
   void await_callers();
   Status refuse_closed() const noexcept;
 
-  const Settings settings_;
-  std::string address_;                                // fixed from open on
+  Settings settings_;                                  // fixed from open on
   os::UniqueFd bell_;                                  // an event; readable or not under the mutex
   std::atomic<std::uint32_t> changes_{0};              // futex
   std::atomic<lwmq_tli_listener*> listener_{nullptr};  // fixed from open to close

@@ -113,7 +113,7 @@ Status TransportGroup::add_transport(Channel* head, const char* address,
     if (!head->redundant_) begin_redundancy(head);
     made->receiver_.keep_numbers();
   }
-  // Nothing fails from here on: until now the head knows of nothing.
+  // Nothing fails from here on.
   head->more_.push_back(made.release());
   for (std::size_t i = 0; i < replicas.size(); ++i) {
     ChannelQueue* last = head->queues_[i].get();

@@ -30,6 +30,10 @@
 // peer that is late hits no later grant, and we tell a grant that was from one that never was for as long as
 // the transport lives, without remembering any.
 //
+// LaneSender::ship_only is for shared memory alone: here its bytes would not go out, and `only` stays 0. What
+// the peer has sent stays in the mirror until something else is: a provider with a mirror cannot promise
+// LWMQ_CAN_ERASE.
+//
 // Doorbells and `waiting` are not mirrored: nobody rings. Whoever waits does so where the bytes come in.
 //
 // The peer's bytes are never trusted: a range must lie in the side, and what is in it the LaneReceiver

@@ -107,6 +107,14 @@ const char* flaw_of(const lwmq_tli_provider& p) noexcept {
     if (flaw == nullptr && has_grants) flaw = first_missing(of_grants);
     if (flaw != nullptr) return flaw;
   }
+  for (const lwmq_setting* s = p.settings; s != nullptr && s->key != nullptr; ++s) {
+    constexpr std::uint32_t kTakenBy =
+        LWMQ_TAKEN_BY_TRANSPORT | LWMQ_TAKEN_BY_CHANNEL | LWMQ_TAKEN_BY_LISTENER;
+    if (s->size != sizeof *s) return "settings, of which one has another size";
+    if (s->taken_by != kTakenBy) return "settings, of which one is not taken by all";
+    if (s->kind > LWMQ_VALUE_NAME || (s->kind == LWMQ_VALUE_WORD && s->words == nullptr))
+      return "settings, of which one has no kind or no words";
+  }
   if (p.service != nullptr && p.service_wake == nullptr) return "service_wake, which service needs";
   if (p.service == nullptr && p.service_wake != nullptr) return "service, which service_wake needs";
   return nullptr;

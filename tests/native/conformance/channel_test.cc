@@ -1147,6 +1147,46 @@ TEST(SecureErase, IsAskedOfEveryTransportOfAChannel) {
       << lwmq_last_error();
 }
 
+// A client that is told that it is connected gives away what it has: few are while they wait for their turn.
+TEST(WaitingClients, KeepWhatTheyHaveUntilItIsTheirTurnOrNearly) {
+  const std::string address = kIpc.fresh_address();
+  const End server(address, LWMQ_ROLE_SERVER);
+  End first(address, LWMQ_ROLE_CLIENT);
+  ASSERT_EQ(first.wait_connected(), LWMQ_OK);
+  constexpr int kClients = 12;
+  std::vector<End> clients;
+  for (int i = 0; i < kClients; ++i) {
+    clients.emplace_back(address, LWMQ_ROLE_CLIENT);
+    ASSERT_EQ(clients.back().post(std::to_string(i)), LWMQ_OK);
+  }
+  const auto connected = [&] {
+    return std::count_if(clients.begin(), clients.end(), [](const End& client) {
+      return lwmq_channel_wait_connected(client.channel, 0) == LWMQ_OK;
+    });
+  };
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // they come to the listener
+  EXPECT_LE(connected(), 4);
+  first.destroy();
+  EXPECT_EQ(server.receive_text(), "<LWMQ_E_CLOSED>");
+  std::set<std::string> heard;
+  while (!clients.empty()) {
+    const std::string text = server.receive_text();
+    EXPECT_TRUE(heard.insert(text).second) << text;
+    EXPECT_LE(connected(), 5) << "one has its turn, and four may have our answer";
+    auto its = clients.end();
+    ASSERT_TRUE(eventually([&] {
+      its = std::find_if(clients.begin(), clients.end(), [](const End& client) {
+        return lwmq_channel_wait_connected(client.channel, 0) == LWMQ_OK &&
+               client.statistics().messages_unread == 0;
+      });
+      return its != clients.end();
+    }));
+    clients.erase(its);
+    EXPECT_EQ(server.receive_text(), "<LWMQ_E_CLOSED>");
+  }
+  EXPECT_EQ(heard.size(), std::size_t{kClients});
+}
+
 // rows: L47
 TEST(SeveralTransports, AreAddedBeforeTheFirstPost) {
   End end;

@@ -157,7 +157,12 @@ void Transport::look() {
   if (!has_come) return;
   came_.notify_all();
   lock.unlock();
-  const std::lock_guard door_lock(door_mutex_);
+  ring_armed();
+}
+
+// Whoever polls has not seen what this thread has read.
+void Transport::ring_armed() {
+  const std::lock_guard lock(door_mutex_);
   if (armed_for_ != 0) os::ring_event_fd(bell_.get());
 }
 
@@ -213,10 +218,15 @@ Status Transport::wait(std::uint32_t what, std::uint32_t timeout_ms) {
     const int ready = poll(at, 2, left == LWMQ_FOREVER ? -1 : static_cast<int>(left));
     const bool interrupted = ready < 0;
     if (at[1].revents != 0) os::drain_event_fd(bell);
-    if (!interrupted) read_all();
+    const bool has_come = !interrupted && read_all();
     lock.lock();
     is_reading_ = false;
     came_.notify_all();
+    if (has_come) {
+      lock.unlock();
+      ring_armed();
+      lock.lock();
+    }
     if (interrupted) return LWMQ_E_INTERRUPTED;
   }
   return LWMQ_OK;

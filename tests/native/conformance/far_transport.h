@@ -101,6 +101,7 @@ class Transport {
   }
 
   void look();
+  void ring_armed();
   bool read_all();
   void break_off(Status status);
   [[nodiscard]] bool is_ready(std::uint32_t what);

@@ -76,6 +76,7 @@ Status Attempt::say_hello() {
   const Status status = send_hello(socket_.get(), address_, options_, offer_);
   LWMQ_YIELD("connect.hello_sent");
   has_said_hello_ = true;
+  offer_.side.fd.reset();                                // whoever waits long holds no more than the socket
   return status == LWMQ_E_PEER_LOST ? LWMQ_OK : status;  // who has hung up may have said before why
 }
 

@@ -122,6 +122,9 @@ inline constexpr std::uint32_t kNameCharactersMax = 119;
 inline constexpr std::uint32_t kLossMs =
     100;  // the kernel marks a death word at once; a busy host takes a while
 inline constexpr std::uint32_t kPendingHandshakesMax = 64;  // of one listener; others wait to connect
+// Of a listener for one conversation, which is heard by one client at a time: those that believe to be
+// connected. More than one, for one of them may be stopped.
+inline constexpr std::size_t kAnsweredMax = 4;
 inline constexpr std::int64_t kHandshakeNs =
     5'000'000'000;  // a client that has not said hello, or met, by then is dropped
 inline constexpr std::int64_t kStalledNs = 1'000'000'000;  // it may give way to others before

@@ -206,6 +206,7 @@ bool Listener::turn_away(Status why) {
 // As far as it goes by what the client has said. True when this handshake is over, one way or the other.
 bool Listener::advance(Pending* pending) {
   for (;;) {
+    if (pending->answered == nullptr && !may_answer()) return os::is_hung_up(pending->socket.get());
     AnyMessage message{};
     os::Received received;
     // The last word of a client that has our answer, and may have begun, brings none: a shortage of
@@ -221,6 +222,14 @@ bool Listener::advance(Pending* pending) {
     }
     if (!hear(pending, status, message, &received)) return true;
   }
+}
+
+// Where one conversation is served, others wait unanswered, and keep what they have.
+bool Listener::may_answer() const {
+  if (options_.channel == 0) return true;
+  const auto answered = std::count_if(pending_.begin(), pending_.end(),
+                                      [](const Pending& pending) { return pending.answered != nullptr; });
+  return ready_.size() + static_cast<std::size_t>(answered) < kAnsweredMax;
 }
 
 // The client's hello. False: nothing comes of it.

@@ -60,6 +60,7 @@ class Listener {
   void refuse(const Pending& pending, Status why);
   void note_refused(const Pending& pending, Status why);
   bool advance(Pending* pending);
+  [[nodiscard]] bool may_answer() const;
   bool hear(Pending* pending, Status status, const AnyMessage& hello, os::Received* received);
   void finish(Pending* pending, Status status, const AnyMessage& met, const os::Received& received);
   Status answer(Pending* pending, const AnyMessage& hello, os::Received* received);
