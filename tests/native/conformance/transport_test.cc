@@ -180,7 +180,7 @@ TEST_P(Transport, IsReachedByTheNextWhenAnAttemptWasCancelled) {
     lwmq_tli_transport* gone = nullptr;
     while (pair.provider.listener->accept(pair.listener, &gone) == LWMQ_OK) pair.close(&gone);
   }
-  EXPECT_EQ(open_descriptors(), before);
+  EXPECT_TRUE(eventually([&] { return open_descriptors() <= before; })) << "none is left behind";
   lwmq_tli_transport* served = nullptr;
   lwmq_tli_transport* client = nullptr;
   pair.close(&pair.client);
@@ -573,6 +573,12 @@ TEST_P(Transport, RingsTheListenersDescriptorForAnArmedTransport) {
   pair.tli.arm(pair.served, 0);
 }
 
+// The descriptor calls until an arming says that something is there: it may call for less than that.
+bool is_called(const Pair& pair, lwmq_tli_transport* transport, pollfd* descriptor) {
+  return eventually(
+      [&] { return poll(descriptor, 1, 60000) == 1 && pair.tli.arm(transport, LWMQ_TLI_WAIT_EXTENT) == 1; });
+}
+
 // rows: K11 L57
 TEST_P(Transport, EachEndHasADescriptorOfItsOwn) {
   const Pair pair(address_, 2, 512);
@@ -586,10 +592,11 @@ TEST_P(Transport, EachEndHasADescriptorOfItsOwn) {
       lwmq_tli_extent none{};
       ASSERT_EQ(pair.tli.land(receiver, &none), LWMQ_E_EMPTY) << "also the end of the last buffer lands";
       ASSERT_EQ(pair.tli.arm(receiver, LWMQ_TLI_WAIT_EXTENT), 0);
-      EXPECT_EQ(poll(&descriptor, 1, 0), 0) << "nothing has come";
+      if (!GetParam().is_late) {
+        EXPECT_EQ(poll(&descriptor, 1, 0), 0) << "nothing has come";
+      }
       ASSERT_EQ(pair.send(sender, "news"), LWMQ_OK);
-      EXPECT_EQ(poll(&descriptor, 1, 60000), 1);
-      EXPECT_EQ(pair.tli.arm(receiver, LWMQ_TLI_WAIT_EXTENT), 1) << "look again";
+      EXPECT_TRUE(is_called(pair, receiver, &descriptor));
       EXPECT_EQ(pair.land_text(receiver), "news");
     }
   }
@@ -601,8 +608,7 @@ TEST_P(Transport, ADescriptorTellsTheEndOfThePeer) {
   pollfd descriptor{pair.tli.descriptor(pair.served), POLLIN, 0};
   ASSERT_EQ(pair.tli.arm(pair.served, LWMQ_TLI_WAIT_EXTENT), 0);
   pair.close(&pair.client);
-  EXPECT_EQ(poll(&descriptor, 1, 60000), 1);
-  EXPECT_EQ(pair.tli.arm(pair.served, LWMQ_TLI_WAIT_EXTENT), 1);
+  EXPECT_TRUE(is_called(pair, pair.served, &descriptor));
 }
 
 // ---- Ends
