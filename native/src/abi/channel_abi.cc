@@ -15,6 +15,7 @@ using lwmq::Message;
 using lwmq::channel::Channel;
 using lwmq::channel::ChannelQueue;
 using lwmq::channel::Loan;
+using lwmq::channel::Messages;
 using lwmq::channel::TransportGroup;
 using namespace lwmq::abi;  // the handles
 
@@ -259,8 +260,8 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_
 [[gnu::noinline]] static lwmq_status receive_one(Channel* channel, uint32_t timeout_ms,
                                                  lwmq_message** out_message) {
   Message* message = nullptr;
-  std::uint32_t count = 0;
-  const lwmq_status status = TransportGroup::receive(channel, timeout_ms, 1, &message, &count);
+  Messages into(&message, 1);
+  const lwmq_status status = TransportGroup::take(channel, {timeout_ms}, into);
   if (status == LWMQ_OK) *out_message = out(message);
   return answered(status);
 }
@@ -280,10 +281,9 @@ lwmq_status lwmq_channel_receive_many(lwmq_channel* channel, uint32_t limit, uin
   LWMQ_REQUIRE(channel != nullptr && out_messages != nullptr && out_count != nullptr);
   LWMQ_ALIVE(channel);
   if (limit == 0) return fail(LWMQ_E_INVALID, "no message can be received with a limit of 0");
-  std::uint32_t count = 0;
-  const lwmq_status status = TransportGroup::receive(in(channel), timeout_ms, limit,
-                                                     reinterpret_cast<Message**>(out_messages), &count);
-  if (status == LWMQ_OK) *out_count = count;
+  Messages into(reinterpret_cast<Message**>(out_messages), limit);
+  const lwmq_status status = TransportGroup::take(in(channel), {timeout_ms}, into);
+  if (status == LWMQ_OK) *out_count = into.count();
   return answered(status);
 }
 
@@ -303,7 +303,7 @@ lwmq_status lwmq_channel_receive_loan(lwmq_channel* channel, uint32_t timeout_ms
   LWMQ_ALIVE(loan);
   *out_lent = nullptr;  // what was lent is no more, whatever comes
   *out_count = 0;
-  const lwmq_status status = TransportGroup::receive(in(channel), timeout_ms, *in(loan));
+  const lwmq_status status = TransportGroup::take(in(channel), {timeout_ms}, *in(loan));
   if (status != LWMQ_OK) return answered(status);
   *out_lent = in(loan)->entries();
   *out_count = in(loan)->count();

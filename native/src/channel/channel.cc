@@ -253,8 +253,7 @@ Status Channel::check_sends(std::int32_t role) const noexcept {
               address_.c_str());
 }
 
-Status Channel::check_receives() const noexcept {
-  if (!one_way_ || role_ != LWMQ_ROLE_SERVER) return LWMQ_OK;
+Status Channel::refuse_to_receive() const noexcept {
   return fail(
       LWMQ_E_UNSUPPORTED,
       "this transport carries one way: who serves sends and cannot receive; what needs both ways needs "

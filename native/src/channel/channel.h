@@ -48,13 +48,13 @@
 #include "base/handle_mark.h"
 #include "base/status.h"
 #include "channel/descriptor.h"
-#include "channel/loan.h"
 #include "channel/notice.h"
 #include "channel/ownership.h"
 #include "channel/receive_queue.h"
 #include "channel/receiver.h"
 #include "channel/sender.h"
 #include "channel/settings.h"
+#include "channel/take.h"
 #include "lwmq/lwmq.h"
 #include "lwmq/lwmq_tli.h"
 #include "os/identity.h"
@@ -123,19 +123,13 @@ class Channel {
     landing_.give_back();
     return message;
   }
-  // 1 to `limit` messages; waits for the first alone.
-  Status receive(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
-                 std::uint32_t* out_count);
-
-  // The next small message, for who looks at many channels in turn: without arming the descriptor, as a
-  // receive does that finds nothing. kMore: a receive with a timeout of 0 knows more.
-  enum class Glance { kMessage, kNothing, kMore };
-  Glance glance(Message** out_message) noexcept;
-
-  // The same, into what takes them as they lie, where that can be: whoever receives lands, from one
-  // transport.
-  Status receive(std::uint32_t timeout_ms, Loan& loan);
-  [[nodiscard]] bool lends() const noexcept { return is_open() && receives_plainly_; }
+  // One or more, as many as `into` has room for; waits for the first alone.
+  Status take(How how, Messages& into);
+  // Those where takes_plainly.
+  Status take(How how, Lent& into);
+  Status take(How how, Buffer& into);
+  // Whoever receives lands, from one transport.
+  [[nodiscard]] bool takes_plainly() const noexcept { return is_open() && receives_plainly_; }
 
   // Makes it at the first call. Lent until destroy.
   Status descriptor(std::int32_t* out_fd);
@@ -252,7 +246,10 @@ class Channel {
   Status refuse_phase() const noexcept;
   // LWMQ_E_UNSUPPORTED at the wrong end of a transport that carries one way.
   Status check_sends(std::int32_t role) const noexcept;
-  Status check_receives() const noexcept;
+  Status check_receives() const noexcept {
+    return !one_way_ || role_ != LWMQ_ROLE_SERVER ? LWMQ_OK : refuse_to_receive();
+  }
+  Status refuse_to_receive() const noexcept;
   // One look: between two it may end, and what was left would be passed over.
   Status check_open_or_ended(bool raw) const noexcept {
     const Phase phase = phase_.load(std::memory_order_acquire);
@@ -326,19 +323,18 @@ class Channel {
   std::int32_t note_unread(lwmq_tli_transport* transport) noexcept;
 
   // channel_receive.cc
-  Status receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit, bool in_hand, Message** out_messages,
-                         std::uint32_t* out_count);
-  Status admit_waiting(bool in_hand, bool raw);
-  Status receive_landed(std::uint32_t timeout_ms, bool in_hand, Landed* out_landed, Loan* loan = nullptr);
-  Status receive_one(std::uint32_t timeout_ms, bool in_hand, Message** out_message, Loan* loan = nullptr);
-  std::uint32_t receive_more(std::uint32_t limit, Message** out_messages);
-  Status receive_waiting(std::uint32_t timeout_ms, bool in_hand, Loan& loan);
+  template <typename Kind>
+  Status take_landed(How how, Kind& into);
+  Status take_waiting(How how, bool in_hand, Into& into);
+  Status take_first(How how, bool in_hand, Into& into);
+  void take_more(Into& into);
   // Behind what was received: the last touch, for a destroy that waits for us waits for the landing side.
   [[gnu::always_inline]] void leave_landing() noexcept {
     note_activity();
     landing_.release();
   }
-  bool may_leave_empty() noexcept;
+  bool may_leave_empty(WhenEmpty when_empty) noexcept;
+  bool sees_nothing() noexcept;
   void say_received() noexcept;
   bool arm_transport() noexcept;
   void ring() noexcept {
@@ -349,13 +345,12 @@ class Channel {
   void poll_transport_no_more() noexcept;
 
   // channel_queue.cc
-  Status receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
-                        std::uint32_t* out_count);
+  Status take_queued(How how, Messages& into);
   enum class Left { kNothing, kMore, kNoMemory };
   Left land_into_queue(std::uint64_t limit, bool stays, Completions& completions);
   bool may_leave_behind_leader() noexcept;
   void wake_follower() noexcept;
-  std::uint32_t land_for(std::uint32_t limit, Message** out_messages, Completions& completions);
+  void land_for(Messages& into, Completions& completions);
   std::int64_t land_for_nobody(std::int64_t now_ns);
   std::int64_t land_waiting(std::int64_t now_ns);
   void note_delivered() noexcept;
@@ -387,6 +382,7 @@ class Channel {
   [[nodiscard]] Status connect_failure();
   void report_connect_failure();
   void set_broken(Status status) noexcept;
+  bool note_corrupt(const Landed& landed) noexcept;
   Status said_broken() noexcept;
   [[nodiscard]] std::uint64_t count_unread(std::uint64_t unread_extents) const noexcept;
   void say_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost, std::uint64_t unsent,
@@ -408,7 +404,6 @@ class Channel {
   void lend_raw(const lwmq_tli_buffer& buffer, lwmq_tli_transport* transport,
                 lwmq_buffer* out_buffer) noexcept;
   Status raw_get_waiting(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
-  Status raw_receive_waiting(std::uint32_t timeout_ms, bool in_hand, Landed* out_landed);
   Status take_back(lwmq_buffer* buffer, lwmq_tli_buffer* out_buffer);
   Status take_back_late(lwmq_buffer* buffer, lwmq_tli_buffer* tli_buffer);
   void close_transport(lwmq_tli_transport* transport, std::uint64_t unsent) noexcept;

@@ -367,7 +367,7 @@ Status Channel::post_messages(ChannelQueue* queue, Message** messages, std::uint
                               std::uint64_t* out_posted) noexcept {
   *out_posted = 0;
   if (const Status status = admit_all(queue, messages, count); status != LWMQ_OK) return status;
-  struct Messages {
+  struct Handles {
     Message** messages;
     std::uint64_t count;
     std::uint64_t put(std::uint64_t i, Sender& sender) const {
@@ -381,7 +381,7 @@ Status Channel::post_messages(ChannelQueue* queue, Message** messages, std::uint
     void queued(std::uint64_t i) const { messages[i] = nullptr; }
     void refused(std::uint64_t, Message*) const {}
   };
-  return post_all(queue, Messages{messages, count}, out_posted);
+  return post_all(queue, Handles{messages, count}, out_posted);
 }
 
 }  // namespace lwmq::channel

@@ -59,32 +59,28 @@ Channel::Left Channel::land_into_queue(std::uint64_t limit, bool stays, Completi
       continue;
     }
     Message* message = nullptr;
-    status = stays ? receiver_.decode_copy(landed, &message) : receiver_.decode(landed, &message);
-    if (status == LWMQ_OK) {
-      queue_->deliver(message, place_, completions);
-    } else if (status == LWMQ_E_NO_MEMORY) {
-      receiver_.put_back(landed);
+    status = receiver_.decode_next(landed, stays, &message);
+    if (status == LWMQ_E_NO_MEMORY) {
       queue_->report_shortage();
       return Left::kNoMemory;
-    } else {
-      receiver_.uncount(landed);
-      break;
     }
+    if (status != LWMQ_OK) break;
+    queue_->deliver(message, place_, completions);
   }
   if (status == LWMQ_E_CORRUPT) set_broken(status);
   if (limit > 0 && status != LWMQ_E_EMPTY && connected) note_peer_gone();
   return limit > 0 ? Left::kNothing : Left::kMore;
 }
 
-// With the landing side in hand, for who takes `limit` next: how many he has already, past the queue. A
-// bounded queue is what has come so far, at most what the peer's buffers hold; but in a flood not each time:
-// who did nothing but land and discard would hardly receive. Of an unbounded one no more lands than is asked
-// for, and what is small need not go through it.
-std::uint32_t Channel::land_for(std::uint32_t limit, Message** out_messages, Completions& completions) {
+// With the landing side in hand, for who takes next, who may have some already, past the queue. A bounded
+// queue is what has come so far, at most what the peer's buffers hold; but in a flood not each time: who did
+// nothing but land and discard would hardly receive. Of an unbounded one no more lands than is asked for, and
+// what is small need not go through it.
+void Channel::land_for(Messages& into, Completions& completions) {
   if (queue_->is_bounded()) {
     if (takes_of_flood_ > 0 && !queue_->empty() && os::coarse_now_ns() == flood_ns_) {
-      takes_of_flood_ -= std::min<std::uint64_t>(takes_of_flood_, limit);
-      return 0;
+      takes_of_flood_ -= std::min<std::uint64_t>(takes_of_flood_, into.left());
+      return;
     }
     const std::uint64_t before = receiver_.messages();
     const std::uint64_t bytes_before = receiver_.bytes();
@@ -99,11 +95,10 @@ std::uint32_t Channel::land_for(std::uint32_t limit, Message** out_messages, Com
     } while (left == Left::kMore && bytes < most);
     takes_of_flood_ = landed >= kFlood ? landed / 2 : 0;
     if (takes_of_flood_ > 0) flood_ns_ = os::coarse_now_ns();
-    return 0;
+    return;
   }
-  const std::uint32_t taken = queue_->empty() ? receiver_.take_run(limit, out_messages) : 0;
-  if (taken == 0 && queue_->size() < limit) land_into_queue(limit - queue_->size(), false, completions);
-  return taken;
+  if (queue_->empty() && into.take_run(receiver_)) return;
+  if (queue_->size() < into.left()) land_into_queue(into.left() - queue_->size(), false, completions);
 }
 
 // The service thread's, while nobody receives, or slowly. An application that is quick does better alone:
@@ -182,8 +177,9 @@ bool Channel::may_leave_behind_leader() noexcept {
   return false;
 }
 
-Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
-                               std::uint32_t* out_count) {
+Status Channel::take_queued(How how, Messages& into) {
+  if (const Status status = check_receiving(false); status != LWMQ_OK) return status;
+  const std::uint32_t timeout_ms = how.timeout_ms;
   std::optional<Inside> inside;  // gone last
   struct Following {
     Channel& channel;
@@ -226,20 +222,14 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
     }
     const bool holds_back = leads && first && timeout_ms != 0 && receiver_.is_chasing();
     const bool open = phase_.load() == Phase::kOpen;  // what ends it is in the queue by then
-    std::uint32_t taken = 0;
     if (leads && !holds_back) {
       if (armed_.load(std::memory_order_relaxed)) {
         armed_.store(false, std::memory_order_relaxed);
         drained = true;
       }
-      taken = land_for(limit, out_messages, completions);
+      land_for(into, completions);
     }
-    Status status = LWMQ_OK;
-    if (taken > 0) {
-      *out_count = taken;
-    } else {
-      status = queue_->take(limit, out_messages, out_count);
-    }
+    Status status = into.count() > 0 ? LWMQ_OK : queue_->take(into);
     if (status != LWMQ_E_EMPTY || !open) {
       if (!open && !inside) inside.emplace(*this);
       if (leads) landing_.release();
@@ -259,7 +249,7 @@ Status Channel::receive_queued(std::uint32_t timeout_ms, std::uint32_t limit, Me
       if (status == LWMQ_E_INTERRUPTED) return leave(status);
       continue;
     }
-    const bool may_leave = left > 0 || !leads || may_leave_empty();
+    const bool may_leave = left > 0 || !leads || may_leave_empty(how.when_empty);
     if (leads) landing_.release();
     if (!may_leave || (left == 0 && !leads && !may_leave_behind_leader())) {
       drained = true;

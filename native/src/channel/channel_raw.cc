@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::uint64_t kSendBuffer = 0x73656e642d627566;
 constexpr std::uint64_t kReceivedBuffer = 0x726563762d627566;
-constexpr std::uint32_t kAwaitedMinMs = 5;  // longer than any look for a large buffer before a sleep
 constexpr std::uint32_t kRoomSliceMs = 50;  // with the pump in hand: others who want it wait for us
 
 lwmq_tli_transport* transport_of(const lwmq_buffer* buffer) noexcept {
@@ -187,24 +186,14 @@ Status Channel::raw_abandon(lwmq_buffer* buffer) {
 }
 
 Status Channel::raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
-  Landed landed;
-  const bool in_hand = timeout_ms >= kAwaitedMinMs && is_open() && raw_ && !one_way_ && landing_.try_take();
-  if (!in_hand || !receiver_.next_soon(&landed)) [[unlikely]] {
-    if (const Status status = raw_receive_waiting(timeout_ms, in_hand, &landed); status != LWMQ_OK)
-      return status;
-  }
-  leave_landing();
+  const How how{timeout_ms};
+  Buffer into(how);
+  if (const Status status = take(how, into); status != LWMQ_OK) return status;
+  const Landed& landed = into.landed();
   out_buffer->data = const_cast<std::uint8_t*>(landed.extent.data);
   out_buffer->bytes = landed.extent.bytes;
   set_token(out_buffer, landed.extent.token, landed.transport, kReceivedBuffer);
   return LWMQ_OK;
-}
-
-// `in_hand`: the landing side is. LWMQ_OK: it is then.
-[[gnu::noinline]] Status Channel::raw_receive_waiting(std::uint32_t timeout_ms, bool in_hand,
-                                                      Landed* out_landed) {
-  const Status status = admit_waiting(in_hand, true);
-  return status == LWMQ_OK ? receive_landed(timeout_ms, in_hand, out_landed) : status;
 }
 
 // Also after the channel was closed: what was received lives on.

@@ -19,35 +19,37 @@ constexpr std::int64_t kPeerLookNs = 100 * os::kMillisecond;  // in which a loss
 
 }  // namespace
 
-// The next extent of the conversation, with its waits; `in_hand`: the landing side is. LWMQ_OK: it is still,
-// until the caller has what it wants of the extent. Or what can be lent as it lies, where there is a `loan`.
-// What is said of the peer comes once, among the arrivals, from the service thread when it has retired the
-// transport.
-Status Channel::receive_landed(std::uint32_t timeout_ms, bool in_hand, Landed* out_landed, Loan* loan) {
+// The first of what is taken, with its waits; `in_hand`: the landing side is. LWMQ_OK: it is still. What is
+// said of the peer comes once, among the arrivals, from the service thread when it has retired the transport.
+Status Channel::take_first(How how, bool in_hand, Into& into) {
+  const std::uint32_t timeout_ms = how.timeout_ms;
   std::int64_t deadline = 0;  // computed when we first wait: the clock costs as much as a small message
   bool drained = false;       // the descriptor, and then something was there: more may be behind it
   std::optional<Inside> inside;
   for (;;) {
     const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
     if (!std::exchange(in_hand, false)) landing_.take();
+    Landed landed;
     std::unique_ptr<Report> report;
-    const bool lent = loan != nullptr && receiver_.lend(*loan);
-    Status status = lent ? LWMQ_OK : receiver_.next(out_landed, &report);
+    Status status = into.take_next(receiver_, &landed, &report);
     if (status == LWMQ_OK) [[likely]] {
       if (deadline != 0 || drained) ring();  // our wait has taken the place of whoever polls
       return LWMQ_OK;
     }
-    lwmq_tli_transport* transport = receiver_.transport();
-    if (report != nullptr || phase_.load() != Phase::kOpen) {
+    const bool is_answer = report != nullptr || status == LWMQ_E_NO_MEMORY ||
+                           (status == LWMQ_E_CORRUPT && !note_corrupt(landed));
+    if (is_answer || phase_.load() != Phase::kOpen) {
       if (drained) ring();
       if (!inside) inside.emplace(*this);
       landing_.release();
-      return report != nullptr ? report->say() : refuse_phase();
+      if (report != nullptr) return report->say();
+      return is_answer ? status : refuse_phase();
     }
     if (timeout_ms != 0 && deadline == 0) deadline = os::deadline_of(timeout_ms);
     const std::uint32_t left = timeout_ms == 0 ? 0 : os::ms_left(deadline);
     // Where the transport is to be retired, the service thread needs what we hold: then we wait for its
     // report.
+    lwmq_tli_transport* transport = receiver_.transport();
     const bool waits_here = transport != nullptr && !peer_gone_.load(std::memory_order_acquire);
     if (status == LWMQ_E_EMPTY && waits_here && left > 0) {
       status = tli_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, os::kWaitSliceMs));
@@ -62,10 +64,8 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, bool in_hand, Landed* o
       }
       continue;
     }
-    if (status == LWMQ_E_CORRUPT)
-      set_broken(status);  // of this peer: nobody takes its place before the release
     if (is_peer_over(status)) note_peer_gone();
-    const bool may_leave = left > 0 || may_leave_empty();
+    const bool may_leave = left > 0 || may_leave_empty(how.when_empty);
     if ((left > 0 || !may_leave) && !inside) inside.emplace(*this);
     landing_.release();
     if (!may_leave) {
@@ -85,19 +85,76 @@ Status Channel::receive_landed(std::uint32_t timeout_ms, bool in_hand, Landed* o
   }
 }
 
+// With the landing side in hand: what has come behind the first, up to the first thing that is not taken.
+void Channel::take_more(Into& into) {
+  Landed landed;
+  std::unique_ptr<Report> none;  // has_report said so
+  Status status = LWMQ_OK;
+  while (status == LWMQ_OK && into.has_room() && !receiver_.has_report())
+    status = into.take_next(receiver_, &landed, &none);
+  if (status == LWMQ_E_CORRUPT) note_corrupt(landed);
+  if (status != LWMQ_E_NO_MEMORY && is_peer_over(status)) note_peer_gone();  // the report comes in order
+}
+
+// Where nothing is at hand; `in_hand`: the landing side is.
+[[gnu::noinline]] Status Channel::take_waiting(How how, bool in_hand, Into& into) {
+  Status status = check_receiving(into.is_raw());
+  const bool looks_in_vain =
+      status == LWMQ_OK && in_hand && how.when_empty == WhenEmpty::kLook && sees_nothing();
+  if (looks_in_vain) status = LWMQ_E_EMPTY;
+  if (status != LWMQ_OK) {
+    if (in_hand) landing_.release();
+    return status;
+  }
+  status = take_first(how, in_hand, into);
+  if (status != LWMQ_OK) return status;
+  take_more(into);
+  leave_landing();
+  return LWMQ_OK;
+}
+
+template <typename Kind>
+[[gnu::always_inline]] inline Status Channel::take_landed(How how, Kind& into) {
+  const bool in_hand =
+      is_open() && into.is_raw() == raw_ && check_receives() == LWMQ_OK && landing_.try_take();
+  if (in_hand) [[likely]] {
+    const bool waits = how.timeout_ms != 0;
+    const bool taken = !(waits && receiver_.is_chasing()) && into.take_run(receiver_);
+    if (taken || (waits && into.take_soon(receiver_))) [[likely]] {
+      leave_landing();
+      return LWMQ_OK;
+    }
+  }
+  return take_waiting(how, in_hand, into);
+}
+
+Status Channel::take(How how, Messages& into) {
+  return queue_ == nullptr ? take_landed(how, into) : take_queued(how, into);
+}
+Status Channel::take(How how, Lent& into) { return take_landed(how, into); }
+Status Channel::take(How how, Buffer& into) { return take_landed(how, into); }
+
 // ---- The descriptor ---------------------------------------------------------------------------------
 
 // With the landing side in hand, before a receive answers that there is nothing: whoever polls will hear of
 // what comes. False: something has come meanwhile.
-bool Channel::may_leave_empty() noexcept {
+bool Channel::may_leave_empty(WhenEmpty when_empty) noexcept {
+  if (when_empty == WhenEmpty::kLeave) return true;
   Descriptor* descriptor = descriptor_.load(std::memory_order_relaxed);
   if (descriptor == nullptr && queue_ == nullptr) {
     say_received();
     return true;
   }
-  if (is_one_of_several()) return true;  // who receives from all of them arms all of them
   if (descriptor != nullptr) descriptor->drain();
   return arm_transport();
+}
+
+// With the landing side in hand: whether a look at the transport shows that nothing is there. What was taken
+// counts as read at the peer then.
+bool Channel::sees_nothing() noexcept {
+  lwmq_tli_transport* transport = receiver_.transport();
+  return transport != nullptr && !receiver_.has_arrivals() &&
+         tli_->wait(transport, LWMQ_TLI_WAIT_EXTENT, 0) == LWMQ_E_TIMED_OUT;
 }
 
 // With the landing side in hand: who polls waits for more as well, so what it has counts as read at the peer.
@@ -206,139 +263,6 @@ Status Channel::notify(lwmq_on_message callback, std::int32_t signal, void* cont
   const Status status = made->begin();
   if (status == LWMQ_OK) notice_ = std::move(made);
   return status;
-}
-
-Status Channel::receive(std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
-                        std::uint32_t* out_count) {
-  const bool in_hand = check_open(false) == LWMQ_OK && queue_ == nullptr && landing_.try_take();
-  if (in_hand) [[likely]] {
-    const bool waits = timeout_ms != 0;
-    std::uint32_t taken = waits && receiver_.is_chasing() ? 0 : receiver_.take_run(limit, out_messages);
-    if (taken == 0 && waits && receiver_.take_soon(out_messages))
-      taken = limit > 1 ? 1 + receiver_.take_run(limit - 1, out_messages + 1) : 1;
-    if (taken > 0) [[likely]] {
-      leave_landing();
-      *out_count = taken;
-      return LWMQ_OK;
-    }
-  }
-  return receive_waiting(timeout_ms, limit, in_hand, out_messages, out_count);
-}
-
-Channel::Glance Channel::glance(Message** out_message) noexcept {
-  if (check_open(false) != LWMQ_OK || queue_ != nullptr || is_one_of_several() || !landing_.try_take())
-    return Glance::kMore;
-  Glance seen = Glance::kMore;
-  if (receiver_.take_run(1, out_message) == 1) {
-    seen = Glance::kMessage;
-  } else if (lwmq_tli_transport* transport = receiver_.transport();
-             transport != nullptr && !receiver_.has_arrivals() &&
-             tli_->wait(transport, LWMQ_TLI_WAIT_EXTENT, 0) == LWMQ_E_TIMED_OUT) {
-    seen = Glance::kNothing;
-  }
-  if (seen == Glance::kMessage) note_activity();
-  landing_.release();
-  return seen;
-}
-
-// As receive_landed: LWMQ_OK with the landing side in hand.
-Status Channel::receive_one(std::uint32_t timeout_ms, bool in_hand, Message** out_message, Loan* loan) {
-  std::optional<Inside> inside;
-  for (;; in_hand = false) {
-    Landed landed;
-    Status status = receive_landed(timeout_ms, in_hand, &landed, loan);
-    if (status != LWMQ_OK || (loan != nullptr && loan->count() > 0)) return status;
-    status = receiver_.decode(landed, out_message);
-    if (status == LWMQ_OK) [[likely]]
-      return LWMQ_OK;
-    if (status == LWMQ_E_NO_MEMORY) {
-      receiver_.put_back(landed);
-      landing_.release();
-      return status;
-    }
-    // Nothing that this peer says can be believed any more. Its conversation ends here; the report
-    // comes in order.
-    receiver_.uncount(landed);
-    const bool present = receiver_.transport() == landed.transport;
-    if (present) set_broken(status);
-    if (!inside) inside.emplace(*this);
-    landing_.release();
-    if (!present) return status;
-    note_peer_gone();
-  }
-}
-
-// Whether a receive may wait; `in_hand`: the landing side is, and it is given up where it may not.
-Status Channel::admit_waiting(bool in_hand, bool raw) {
-  const Status status = check_receiving(raw);
-  if (status != LWMQ_OK && in_hand) landing_.release();
-  return status;
-}
-
-// Where no small message has landed; `in_hand`: the landing side is.
-[[gnu::noinline]] Status Channel::receive_waiting(std::uint32_t timeout_ms, std::uint32_t limit, bool in_hand,
-                                                  Message** out_messages, std::uint32_t* out_count) {
-  Status status = admit_waiting(in_hand, false);
-  if (status != LWMQ_OK) return status;
-  if (queue_ != nullptr) return receive_queued(timeout_ms, limit, out_messages, out_count);
-  status = receive_one(timeout_ms, in_hand, out_messages);
-  if (status != LWMQ_OK) return status;
-  *out_count = limit > 1 ? 1 + receive_more(limit - 1, out_messages + 1) : 1;
-  leave_landing();
-  return LWMQ_OK;
-}
-
-// With the landing side in hand: what has come behind a message that was received, up to the first thing
-// that is no message.
-std::uint32_t Channel::receive_more(std::uint32_t limit, Message** out_messages) {
-  std::uint32_t count = 0;
-  Status status = LWMQ_OK;
-  while (count < limit && !receiver_.has_report()) {
-    if (const std::uint32_t more = receiver_.take_run(limit - count, out_messages + count); more > 0) {
-      count += more;
-      continue;
-    }
-    Landed landed;
-    std::unique_ptr<Report> none;  // has_report said so
-    status = receiver_.next(&landed, &none);
-    if (status != LWMQ_OK) break;
-    status = receiver_.decode(landed, &out_messages[count]);
-    if (status == LWMQ_E_NO_MEMORY) receiver_.put_back(landed);  // the next call's
-    if (status == LWMQ_E_CORRUPT) receiver_.uncount(landed);
-    if (status != LWMQ_OK) break;
-    ++count;
-  }
-  if (status == LWMQ_E_CORRUPT) set_broken(status);
-  if (status != LWMQ_E_NO_MEMORY && is_peer_over(status)) note_peer_gone();  // the report comes in order
-  return count;
-}
-
-Status Channel::receive(std::uint32_t timeout_ms, Loan& loan) {
-  const bool in_hand = landing_.try_take();
-  if (in_hand) [[likely]] {
-    const bool waits = timeout_ms != 0;
-    const bool lent = !(waits && receiver_.is_chasing()) && receiver_.lend(loan);
-    if (lent || (waits && receiver_.lend_soon(loan))) [[likely]] {
-      leave_landing();
-      return LWMQ_OK;
-    }
-  }
-  return receive_waiting(timeout_ms, in_hand, loan);
-}
-
-// Where nothing could be lent as it lies. Behind a message that could not there may be what can.
-[[gnu::noinline]] Status Channel::receive_waiting(std::uint32_t timeout_ms, bool in_hand, Loan& loan) {
-  Status status = admit_waiting(in_hand, false);
-  if (status != LWMQ_OK) return status;
-  status = receive_one(timeout_ms, in_hand, loan.next_message(), &loan);
-  if (status != LWMQ_OK) return status;
-  for (std::uint32_t count = loan.count() > 0 ? 0 : 1; count > 0;) {
-    loan.note_messages(count);
-    receiver_.lend(loan);
-    count = loan.left() > 0 ? receive_more(1, loan.next_message()) : 0;
-  }
-  leave_landing();
-  return LWMQ_OK;
 }
 
 Status Channel::wait_connected(std::uint32_t timeout_ms) {

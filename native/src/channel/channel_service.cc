@@ -138,6 +138,14 @@ void Channel::set_broken(Status status) noexcept {
   if (broken_.status() == LWMQ_OK) broken_.keep(status);  // the first one counts
 }
 
+// With the landing side in hand: nothing that the sender of `landed`, which was no message, says can be
+// believed any more. Its conversation ends; the report comes in order. False: it has ended already.
+bool Channel::note_corrupt(const Landed& landed) noexcept {
+  if (landed.transport != nullptr && landed.transport != receiver_.transport()) return false;
+  set_broken(LWMQ_E_CORRUPT);
+  return true;
+}
+
 // ---- Meeting ----------------------------------------------------------------------------------------
 
 Status Channel::listen() noexcept {

@@ -38,6 +38,7 @@ class Loan {
 
   // Where the next entries go: `left` of them.
   [[nodiscard]] lwmq_lent* next_entry() noexcept { return &entries_[count_]; }
+  [[nodiscard]] bool has_runs() const noexcept { return runs_count_ > 0; }
   [[nodiscard]] bool takes_runs() const noexcept { return left() > 0 && runs_count_ < runs_.size(); }
   // After takes_runs: the next `count` entries are written, and show that many extents of the run with
   // `token`, which are the loan's now.

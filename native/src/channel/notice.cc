@@ -58,9 +58,9 @@ std::int64_t Notice::serve(std::int64_t now_ns, bool) noexcept {
 std::int64_t Notice::call(std::int64_t now_ns) noexcept {
   for (std::uint32_t i = 0; i < kTurn; ++i) {
     Message* message = nullptr;
-    std::uint32_t count = 0;
+    Messages into(&message, 1);
     running = this;  // a RELEASE may come in here, too
-    const Status status = TransportGroup::receive(channel_, 0, 1, &message, &count);
+    const Status status = TransportGroup::take(channel_, {}, into);
     running = nullptr;
     if (status == LWMQ_E_EMPTY) return service::kNever;
     if (status == LWMQ_E_CLOSED && channel_->is_closing()) return now_ns + kClosingPauseNs;

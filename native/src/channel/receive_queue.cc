@@ -69,7 +69,7 @@ void ReceiveQueue::report_shortage() noexcept {
   note_reports();
 }
 
-Status ReceiveQueue::take(std::uint32_t limit, Message** out_messages, std::uint32_t* out_count) {
+Status ReceiveQueue::take(Messages& into) {
   if (empty()) return LWMQ_E_EMPTY;
   const std::lock_guard lock(mutex_);
   if (first_report_ != nullptr && first_report_->position <= gone_) {
@@ -77,15 +77,13 @@ Status ReceiveQueue::take(std::uint32_t limit, Message** out_messages, std::uint
     note_reports();
     return report->say();
   }
-  const std::uint64_t most = first_report_ != nullptr ? first_report_->position - gone_ : size();
-  std::uint32_t count = 0;
-  while (count < limit && count < most) out_messages[count++] = pop();
-  if (count == 0) {
+  std::uint64_t most = first_report_ != nullptr ? first_report_->position - gone_ : size();
+  if (most == 0) {
     if (!std::exchange(is_short_, false)) return LWMQ_E_EMPTY;
     note_reports();
     return fail_short_of_memory();
   }
-  *out_count = count;
+  for (; most > 0 && into.has_room(); --most) into.add(pop());
   return LWMQ_OK;
 }
 

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "channel/arrivals.h"
 #include "channel/completions.h"
+#include "channel/take.h"
 #include "message/message.h"
 
 namespace lwmq::channel {
@@ -50,8 +51,8 @@ class ReceiveQueue {
   void report_shortage() noexcept;
 
   // Any thread.
-  // 1 to `limit` messages, up to the next report. LWMQ_E_EMPTY, or a report that is due, with its text.
-  Status take(std::uint32_t limit, Message** out_messages, std::uint32_t* out_count);
+  // One or more messages, up to the next report. LWMQ_E_EMPTY, or a report that is due, with its text.
+  Status take(Messages& into);
   // Messages and reports.
   [[nodiscard]] bool empty() const noexcept {
     return size() == 0 && !reported_.load(std::memory_order_acquire);

@@ -68,12 +68,30 @@ Status Receiver::next(Landed* out_landed, std::unique_ptr<Report>* out_report) {
   return LWMQ_OK;
 }
 
+Status Receiver::next_message(Message** out_message, Landed* out_landed,
+                              std::unique_ptr<Report>* out_report) {
+  const Status status = next(out_landed, out_report);
+  return status == LWMQ_OK ? decode_next(*out_landed, false, out_message) : status;
+}
+
+Status Receiver::decode_next(Landed& landed, bool copies, Message** out_message) noexcept {
+  const Status status = copies ? decode_copy(landed, out_message) : decode(landed, out_message);
+  if (status == LWMQ_E_NO_MEMORY) {
+    put_back(landed);
+  } else if (status != LWMQ_OK) {
+    uncount(landed);
+  }
+  return status;
+}
+
+// What decode had no memory for: it comes next once more.
 void Receiver::put_back(const Landed& landed) noexcept {
   aside_ = landed;
   aside_->last = false;  // others may land before it goes back
   uncount(landed);
 }
 
+// What was no message: nobody has received it.
 void Receiver::uncount(const Landed& landed) noexcept {
   count(-std::uint64_t{1}, -landed.extent.bytes);
   if (landed.transport != transport_) --messages_before_;

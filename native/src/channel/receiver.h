@@ -97,29 +97,18 @@ class Receiver {
     count(1, out_landed->extent.bytes);
     return true;
   }
+  // The same, decoded. LWMQ_E_NO_MEMORY: it comes next once more. LWMQ_E_CORRUPT: *out_landed was no message,
+  // and is back.
+  Status next_message(Message** out_message, Landed* out_landed, std::unique_ptr<Report>* out_report);
   // Gives back one of those that next gave, with the landing side in hand.
   void release_held(Landed& landed) noexcept {
     landed.last = last_data_ != nullptr && landed.transport == transport_ && landed.extent.data == last_data_;
     last_data_ = nullptr;
     release(landed);
   }
-  // Of what decode had no memory for: it comes next once more.
-  void put_back(const Landed& landed) noexcept;
-  // Of what was no message: nobody has received it.
-  void uncount(const Landed& landed) noexcept;
-  // Message of an extent, which goes back at once or with the message. LWMQ_E_CORRUPT: it is back.
-  // LWMQ_E_NO_MEMORY: it is not, see put_back.
-  Status decode(Landed& landed, Message** out_message) noexcept {
-    if (landed.extent.bytes < kViewBytes || !may_stay(landed)) return decode_copy(landed, out_message);
-    return note_made(decode_view(landed, out_message), out_message);
-  }
-  // The same, copied whatever its size: the extent is back, but for LWMQ_E_NO_MEMORY.
-  Status decode_copy(Landed& landed, Message** out_message) noexcept {
-    const Status status = make(landed.extent, landed.passes, out_message);
-    if (status != LWMQ_E_NO_MEMORY) [[likely]]
-      release(landed);
-    return status;
-  }
+  // Message of what next gave. LWMQ_E_NO_MEMORY: it comes next once more. LWMQ_E_CORRUPT: it was none, and
+  // its extent is back.
+  Status decode_next(Landed& landed, bool copies, Message** out_message) noexcept;
   // Drops an extent that nobody shall have; a message that was handed over goes to `completions`.
   void discard(Landed& landed, Completions& completions) noexcept {
     if (is_passed(landed.extent, landed.passes)) completions.add(take_passed(landed.extent));
@@ -316,6 +305,21 @@ class Receiver {
   [[gnu::always_inline]] void count(std::uint64_t messages, std::uint64_t bytes) noexcept {
     messages_.store(messages_.load(std::memory_order_relaxed) + messages, std::memory_order_relaxed);
     bytes_.store(bytes_.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  }
+  void put_back(const Landed& landed) noexcept;
+  void uncount(const Landed& landed) noexcept;
+  // Message of an extent, which goes back at once or with the message. LWMQ_E_CORRUPT: it is back.
+  // LWMQ_E_NO_MEMORY: it is not.
+  Status decode(Landed& landed, Message** out_message) noexcept {
+    if (landed.extent.bytes < kViewBytes || !may_stay(landed)) return decode_copy(landed, out_message);
+    return note_made(decode_view(landed, out_message), out_message);
+  }
+  // The same, copied whatever its size: the extent is back, but for LWMQ_E_NO_MEMORY.
+  Status decode_copy(Landed& landed, Message** out_message) noexcept {
+    const Status status = make(landed.extent, landed.passes, out_message);
+    if (status != LWMQ_E_NO_MEMORY) [[likely]]
+      release(landed);
+    return status;
   }
   static bool is_passed(const lwmq_tli_extent& extent, bool passes) noexcept {
     return passes && extent.kind == static_cast<std::uint32_t>(wire::ExtentKind::kPassed) &&

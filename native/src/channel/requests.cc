@@ -382,7 +382,7 @@ void Requests::tell_followers() noexcept {
 Status Requests::receive_some(std::unique_lock<std::mutex>& lock, std::uint32_t timeout_ms,
                               bool is_asking) noexcept {
   Message* messages[kAtOnce];
-  std::uint32_t count = 0;
+  Messages into(messages, kAtOnce);
   is_receiving_ = true;
   Status status = LWMQ_OK;
   bool was_open = true;
@@ -391,13 +391,13 @@ Status Requests::receive_some(std::unique_lock<std::mutex>& lock, std::uint32_t 
     const Channel::Inside inside(channel);  // under the mutex: who destroys it takes that first
     was_open = channel.phase_.load() != Channel::Phase::kCreated;
     lock.unlock();
-    status = TransportGroup::receive(&channel, timeout_ms, kAtOnce, messages, &count);
+    status = TransportGroup::take(&channel, {timeout_ms}, into);
   }
   lock.lock();
   is_receiving_ = false;
   Completions dropped;
   if (status == LWMQ_OK) {
-    for (std::uint32_t i = 0; i < count; ++i) file_with_mutex(messages[i], dropped);
+    for (std::uint32_t i = 0; i < into.count(); ++i) file_with_mutex(messages[i], dropped);
   } else if (is_failure(status) && status != LWMQ_E_NO_MEMORY && was_open &&
              (fail_all(status) || (error_tag() != 0 && is_asking))) {
     status = LWMQ_OK;

@@ -286,20 +286,19 @@ Status Selector::receive(std::uint32_t timeout_ms, Channel** out_channel, Messag
 // One that has given a message, or where `looks_again` may soon, keeps its place in the turns; of the others
 // their descriptors say when they have something.
 Status Selector::receive_in_hand(Turn turn, Channel* channel, bool looks_again, Message** out_message) {
-  const Channel::Glance seen = channel->glance(out_message);
-  if (seen == Channel::Glance::kNothing && looks_again && ++turn.in_vain < kLooksInVain) {
+  const bool looks = looks_again && channel->takes_plainly() && turn.in_vain + 1 < kLooksInVain;
+  Messages into(out_message, 1);
+  const Status status = TransportGroup::take(channel, {0, looks ? WhenEmpty::kLook : WhenEmpty::kArm}, into);
+  if (status == LWMQ_E_EMPTY && looks) {
+    ++turn.in_vain;
     ++since_look_;
     give_turn(turn);
     os::pause();
-    return LWMQ_E_EMPTY;
+    return status;
   }
-  if (seen != Channel::Glance::kMessage) {
-    std::uint32_t count = 0;
-    const Status status = TransportGroup::receive(channel, 0, 1, out_message, &count);
-    if (status != LWMQ_OK) {
-      let_go();
-      return status;
-    }
+  if (status != LWMQ_OK) {
+    let_go();
+    return status;
   }
   since_look_ += cost_of(**out_message);
   give_turn({turn.number});

@@ -411,8 +411,8 @@ bool TransportGroup::has_none(const Channel& channel, Status status) noexcept {
   return status == LWMQ_E_EMPTY || (status != LWMQ_OK && channel.phase_.load() != Channel::Phase::kOpen);
 }
 
-Status TransportGroup::receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
-                                        Message** out_messages, std::uint32_t* out_count) {
+Status TransportGroup::take_in_turns(Channel* head, How how, Messages& into) {
+  const std::uint32_t timeout_ms = how.timeout_ms;
   const std::size_t count = 1 + head->more_.size();
   const Channel::Inside inside(*head);
   std::int64_t deadline = 0;
@@ -423,7 +423,7 @@ Status TransportGroup::receive_in_turns(Channel* head, std::uint32_t timeout_ms,
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t place = (first + i) % count;
       Channel* channel = at(head, place);
-      status = channel->receive(0, limit, out_messages, out_count);
+      status = channel->take({0, WhenEmpty::kLeave}, into);
       if (has_none(*channel, status)) continue;
       head->turn_.store(place + 1, std::memory_order_relaxed);
       return status;
@@ -437,17 +437,17 @@ Status TransportGroup::receive_in_turns(Channel* head, std::uint32_t timeout_ms,
   }
 }
 
-// Takes what comes next over a way that holds nothing; *out_unnumbered is of a peer whose ways are not
-// redundant.
+// Takes what comes next over a way that holds nothing: into the merge, or past it where the ways of its peer
+// are not redundant.
 TransportGroup::Pulled TransportGroup::pull(Channel* head, std::size_t place, std::int64_t now_ns,
-                                            Message** out_unnumbered, bool* out_short) {
+                                            Messages& into, bool* out_short) {
   Channel* way = at(head, place);
   if (way->end_.status() != LWMQ_OK) return Pulled::kNoMore;  // before that was told
   // Before the look: when it has lost its peer, what that had sent is there.
   const bool may_bring = way->attached_.load(std::memory_order_acquire) != nullptr;
   Message* message = nullptr;
-  std::uint32_t count = 0;
-  const Status status = way->receive(0, 1, &message, &count);
+  Messages one(&message, 1);
+  const Status status = way->take({0, WhenEmpty::kLeave}, one);
   if (status == LWMQ_E_NO_MEMORY) {
     *out_short = true;  // what has come waits
     return Pulled::kNothingYet;
@@ -458,14 +458,14 @@ TransportGroup::Pulled TransportGroup::pull(Channel* head, std::size_t place, st
   } else if (message->is_numbered()) {
     head->merge_->put(place, message, now_ns);
   } else {
-    *out_unnumbered = message;
+    into.add(message);
   }
   return Pulled::kSomething;
 }
 
 // Of redundant transports, in the order of the numbers.
-Status TransportGroup::receive_merged(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
-                                      Message** out_messages, std::uint32_t* out_count) {
+Status TransportGroup::take_merged(Channel* head, How how, Messages& into) {
+  const std::uint32_t timeout_ms = how.timeout_ms;
   reliability::Merge& merge = *head->merge_;
   const std::size_t ways = 1 + head->more_.size();
   const Channel::Inside inside(*head);
@@ -475,31 +475,25 @@ Status TransportGroup::receive_merged(Channel* head, std::uint32_t timeout_ms, s
     if (status != LWMQ_OK) return status;
     std::unique_lock lock(merge.receiving);
     const std::int64_t now_ns = os::now_ns();
-    std::uint32_t count = 0;
     bool is_short = false;  // of memory
     bool moved = true;
-    while (moved && count < limit) {
+    while (moved && into.has_room()) {
       moved = false;
       std::uint64_t sources = 0;  // ways that may bring more
       for (std::size_t place = 0; place < ways; ++place) {
-        Message* unnumbered = nullptr;
-        const bool looks = !merge.holds(place) && count < limit;
-        const Pulled pulled = looks ? pull(head, place, now_ns, &unnumbered, &is_short) : Pulled::kNothingYet;
+        const bool looks = !merge.holds(place) && into.has_room();
+        const Pulled pulled = looks ? pull(head, place, now_ns, into, &is_short) : Pulled::kNothingYet;
         if (pulled == Pulled::kSomething) moved = true;
         if (pulled != Pulled::kNoMore) sources |= std::uint64_t{1} << place;
-        if (unnumbered != nullptr) out_messages[count++] = unnumbered;
       }
-      while (count < limit) {
+      while (into.has_room()) {
         Message* message = merge.take(sources, now_ns);
         if (message == nullptr) break;
-        out_messages[count++] = message;
+        into.add(message);
         moved = true;
       }
     }
-    if (count > 0) {
-      *out_count = count;
-      return LWMQ_OK;
-    }
+    if (into.count() > 0) return LWMQ_OK;
     if (is_short || merge.is_short()) return fail_short_of_memory();
     const std::int64_t until = merge.holds_until();
     for (std::size_t place = 0; place < ways && until == INT64_MAX; ++place) {
@@ -526,8 +520,8 @@ Status TransportGroup::receive_merged(Channel* head, std::uint32_t timeout_ms, s
 
 // From the one receive queue. The service thread lands for everybody who waits; who does not find a message
 // looks itself at every transport first.
-Status TransportGroup::take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
-                            Message** out_messages, std::uint32_t* out_count) {
+Status TransportGroup::take_queued(Channel* head, How how, Messages& into) {
+  const std::uint32_t timeout_ms = how.timeout_ms;
   const std::int64_t deadline = timeout_ms == 0 ? 0 : os::deadline_of(timeout_ms);
   const Channel::Inside inside(*head);
   head->followers_.fetch_add(1);  // sync: follower
@@ -545,7 +539,7 @@ Status TransportGroup::take(Channel* head, std::uint32_t timeout_ms, std::uint32
         channel.report_connect_failure();
       });
     }
-    status = head->queue_->take(limit, out_messages, out_count);
+    status = head->queue_->take(into);
     if (status != LWMQ_E_EMPTY) break;
     if (timeout_ms == 0) break;
     status = os::wait_for_change(seen, deadline, head->changes_);

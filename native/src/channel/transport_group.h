@@ -57,23 +57,23 @@ class TransportGroup {
   }
   static Status flush(Channel* head, std::uint32_t timeout_ms);
 
-  static Status receive(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
-                        std::uint32_t* out_count) {
+  // One or more, as many as `into` has room for; waits for the first alone.
+  static Status take(Channel* head, How how, Messages& into) {
     if (head->more_.empty()) [[likely]]
-      return head->receive(timeout_ms, limit, out_messages, out_count);
-    if (head->redundant_) return receive_merged(head, timeout_ms, limit, out_messages, out_count);
-    return head->queue_ != nullptr ? take(head, timeout_ms, limit, out_messages, out_count)
-                                   : receive_in_turns(head, timeout_ms, limit, out_messages, out_count);
+      return head->take(how, into);
+    if (head->redundant_) return take_merged(head, how, into);
+    return head->queue_ != nullptr ? take_queued(head, how, into) : take_in_turns(head, how, into);
   }
-
-  // Gives back what `loan` has, first. 1 to as many messages as it takes; waits for the first alone.
-  static Status receive(Channel* head, std::uint32_t timeout_ms, Loan& loan) {
+  // Gives back what `loan` has, first.
+  static Status take(Channel* head, How how, Loan& loan) {
     loan.give_back();
-    if (head->lends()) [[likely]]
-      return head->receive(timeout_ms, loan);
-    std::uint32_t count = 0;
-    const Status status = receive(head, timeout_ms, loan.left(), loan.next_message(), &count);
-    if (status == LWMQ_OK) loan.note_messages(count);
+    if (head->takes_plainly()) [[likely]] {
+      Lent lent(loan);
+      return head->take(how, lent);
+    }
+    Messages messages(loan.next_message(), loan.left());
+    const Status status = take(head, how, messages);
+    loan.note_messages(messages.count());
     return status;
   }
 
@@ -112,15 +112,11 @@ class TransportGroup {
   static Status lay_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
   static Status wait_drained(Channel* head, std::int64_t deadline, bool also_read) noexcept;
   static bool has_none(const Channel& channel, Status status) noexcept;
-  static Status receive_in_turns(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
-                                 Message** out_messages, std::uint32_t* out_count);
+  static Status take_in_turns(Channel* head, How how, Messages& into);
   enum class Pulled { kSomething, kNothingYet, kNoMore };
-  static Pulled pull(Channel* head, std::size_t place, std::int64_t now_ns, Message** out_unnumbered,
-                     bool* out_short);
-  static Status receive_merged(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit,
-                               Message** out_messages, std::uint32_t* out_count);
-  static Status take(Channel* head, std::uint32_t timeout_ms, std::uint32_t limit, Message** out_messages,
-                     std::uint32_t* out_count);
+  static Pulled pull(Channel* head, std::size_t place, std::int64_t now_ns, Messages& into, bool* out_short);
+  static Status take_merged(Channel* head, How how, Messages& into);
+  static Status take_queued(Channel* head, How how, Messages& into);
   static bool arm_all(Channel* head);
 };
 
