@@ -18,8 +18,8 @@ endforeach()
 # What applications make, and what grows with it, is built of the library's containers: where memory is short
 # these throw, up to the C face (abi/memory.h). What moves messages allocates without, and has no landing pads.
 foreach(unit abi/channel_abi abi/listener_abi abi/lwmq abi/observer_abi abi/requests_abi abi/router_abi abi/selector_abi
-             address/options channel/channel channel/listener channel/requests channel/router channel/selector
-             channel/settings channel/transport_group filters/filters filters/settings modules/find providers/ipc/address providers/ipc/provider
+             address/options channel/channel channel/conversation channel/listener channel/peers channel/requests channel/router channel/selector
+             channel/settings filters/filters filters/settings modules/find providers/ipc/address providers/ipc/provider
              reliability/merge service/service_thread stats/observer stats/page tli/host tli/registry tli/tables)
   set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/src/${unit}.cc" PROPERTIES COMPILE_OPTIONS
                                                                                       -fexceptions)

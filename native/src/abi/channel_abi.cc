@@ -4,7 +4,6 @@
 #include "abi/options.h"
 #include "base/status.h"
 #include "channel/channel.h"
-#include "channel/transport_group.h"
 #include "lwmq/lwmq.h"
 #include "message/message.h"
 #include "os/clock.h"
@@ -16,7 +15,6 @@ using lwmq::channel::Channel;
 using lwmq::channel::ChannelQueue;
 using lwmq::channel::Loan;
 using lwmq::channel::Messages;
-using lwmq::channel::TransportGroup;
 using namespace lwmq::abi;  // the handles
 
 namespace {
@@ -34,7 +32,7 @@ lwmq_status post(lwmq_send_queue* queue, uint64_t tag, lwmq_message** message,
     return null_argument(function);
   check_alive(queue, function);
   check_alive(*message, function);
-  const lwmq_status status = TransportGroup::post(in(queue), in(*message), tag);
+  const lwmq_status status = Channel::post(in(queue), in(*message), tag);
   if (status == LWMQ_OK) *message = nullptr;
   return status;
 }
@@ -156,8 +154,7 @@ lwmq_status lwmq_channel_add_transport(lwmq_channel* channel, const char* addres
   LWMQ_SIZED(options);
   LWMQ_REQUIRE(channel != nullptr && address != nullptr);
   LWMQ_ALIVE(channel);
-  return or_no_memory(
-      __func__, [&] { return TransportGroup::add_transport(in(channel), address, read_options(options)); });
+  return or_no_memory(__func__, [&] { return in(channel)->add_transport(address, read_options(options)); });
 }
 
 lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_queue_options* options,
@@ -166,8 +163,8 @@ lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_q
   LWMQ_REQUIRE(channel != nullptr && out_queue != nullptr);
   LWMQ_ALIVE(channel);
   ChannelQueue* queue = nullptr;
-  const lwmq_status status = or_no_memory(
-      __func__, [&] { return TransportGroup::add_send_queue(in(channel), read_options(options), &queue); });
+  const lwmq_status status =
+      or_no_memory(__func__, [&] { return in(channel)->add_send_queue(read_options(options), &queue); });
   if (status == LWMQ_OK) *out_queue = out(queue);
   return status;
 }
@@ -175,25 +172,25 @@ lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_q
 lwmq_status lwmq_channel_open(lwmq_channel* channel, int32_t role) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return TransportGroup::open(in(channel), role);
+  return in(channel)->open(role);
 }
 
 lwmq_status lwmq_channel_wait_connected(lwmq_channel* channel, uint32_t timeout_ms) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return answered(TransportGroup::wait_connected(in(channel), timeout_ms));
+  return answered(in(channel)->wait_connected(timeout_ms));
 }
 
 lwmq_status lwmq_channel_set_weights(lwmq_channel* channel, const uint32_t* weights, uint32_t count) {
   LWMQ_REQUIRE(channel != nullptr && weights != nullptr);
   LWMQ_ALIVE(channel);
-  return TransportGroup::set_weights(in(channel), weights, count);
+  return in(channel)->set_weights(weights, count);
 }
 
 lwmq_status lwmq_send_queue_set_priority(lwmq_send_queue* queue, uint32_t priority) {
   LWMQ_REQUIRE(queue != nullptr);
   LWMQ_ALIVE(queue);
-  return TransportGroup::set_priority(in(queue), priority);
+  return Channel::set_priority(in(queue), priority);
 }
 
 lwmq_status lwmq_send_queue_post(lwmq_send_queue* queue, lwmq_message** message) {
@@ -209,8 +206,7 @@ lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint
   LWMQ_REQUIRE(queue != nullptr && message != nullptr && *message != nullptr);
   LWMQ_ALIVE(queue);
   LWMQ_ALIVE(*message);
-  const lwmq_status status =
-      TransportGroup::post_wait(in(queue), in(*message), tag, timeout_ms, or_discard != 0);
+  const lwmq_status status = Channel::post_wait(in(queue), in(*message), tag, timeout_ms, or_discard != 0);
   if (status == LWMQ_OK) *message = nullptr;
   return answered(status);
 }
@@ -218,13 +214,13 @@ lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint
 lwmq_status lwmq_send_queue_wait_room(lwmq_send_queue* queue, uint32_t timeout_ms) {
   LWMQ_REQUIRE(queue != nullptr);
   LWMQ_ALIVE(queue);
-  return answered(TransportGroup::wait_room(in(queue), timeout_ms));
+  return answered(Channel::wait_room(in(queue), timeout_ms));
 }
 
 lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue* queue, const void* data, uint64_t bytes) {
   LWMQ_REQUIRE(queue != nullptr && (data != nullptr || bytes == 0));
   LWMQ_ALIVE(queue);
-  return TransportGroup::post_bytes(in(queue), data, bytes);
+  return Channel::post_bytes(in(queue), data, bytes);
 }
 
 lwmq_status lwmq_send_queue_post_many(lwmq_send_queue* queue, const lwmq_bytes* frames, uint64_t count,
@@ -232,7 +228,7 @@ lwmq_status lwmq_send_queue_post_many(lwmq_send_queue* queue, const lwmq_bytes* 
   if (out_posted != nullptr) *out_posted = 0;
   LWMQ_REQUIRE(queue != nullptr && (frames != nullptr || count == 0) && out_posted != nullptr);
   LWMQ_ALIVE(queue);
-  return TransportGroup::post_many(in(queue), frames, count, out_posted);
+  return Channel::post_many(in(queue), frames, count, out_posted);
 }
 
 lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue* queue, lwmq_message** messages, uint64_t count,
@@ -243,7 +239,7 @@ lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue* queue, lwmq_message**
   for (uint64_t i = 0; i < count; ++i) {
     if (messages[i] != nullptr) LWMQ_ALIVE(messages[i]);
   }
-  return TransportGroup::post_messages(in(queue), reinterpret_cast<Message**>(messages), count, out_posted);
+  return Channel::post_messages(in(queue), reinterpret_cast<Message**>(messages), count, out_posted);
 }
 
 lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_statistics* out_statistics) {
@@ -251,7 +247,7 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_
   LWMQ_REQUIRE(queue != nullptr && out_statistics != nullptr);
   LWMQ_ALIVE(queue);
   lwmq_send_queue_statistics known{};
-  const lwmq_status status = TransportGroup::query_queue(in(queue), &known);
+  const lwmq_status status = Channel::query_queue(in(queue), &known);
   if (status == LWMQ_OK) write_output(known, out_statistics);
   return status;
 }
@@ -261,7 +257,7 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_
                                                  lwmq_message** out_message) {
   Message* message = nullptr;
   Messages into(&message, 1);
-  const lwmq_status status = TransportGroup::take(channel, {timeout_ms}, into);
+  const lwmq_status status = channel->take({timeout_ms}, into);
   if (status == LWMQ_OK) *out_message = out(message);
   return answered(status);
 }
@@ -269,7 +265,7 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_
 lwmq_status lwmq_channel_receive(lwmq_channel* channel, uint32_t timeout_ms, lwmq_message** out_message) {
   LWMQ_REQUIRE(channel != nullptr && out_message != nullptr);
   LWMQ_ALIVE(channel);
-  Message* message = in(channel)->receive_at_hand();
+  Message* message = in(channel)->take_at_hand();
   if (message == nullptr) [[unlikely]]
     return receive_one(in(channel), timeout_ms, out_message);
   *out_message = out(message);
@@ -282,7 +278,7 @@ lwmq_status lwmq_channel_receive_many(lwmq_channel* channel, uint32_t limit, uin
   LWMQ_ALIVE(channel);
   if (limit == 0) return fail(LWMQ_E_INVALID, "no message can be received with a limit of 0");
   Messages into(reinterpret_cast<Message**>(out_messages), limit);
-  const lwmq_status status = TransportGroup::take(in(channel), {timeout_ms}, into);
+  const lwmq_status status = in(channel)->take({timeout_ms}, into);
   if (status == LWMQ_OK) *out_count = into.count();
   return answered(status);
 }
@@ -303,7 +299,7 @@ lwmq_status lwmq_channel_receive_loan(lwmq_channel* channel, uint32_t timeout_ms
   LWMQ_ALIVE(loan);
   *out_lent = nullptr;  // what was lent is no more, whatever comes
   *out_count = 0;
-  const lwmq_status status = TransportGroup::take(in(channel), {timeout_ms}, *in(loan));
+  const lwmq_status status = in(channel)->take({timeout_ms}, *in(loan));
   if (status != LWMQ_OK) return answered(status);
   *out_lent = in(loan)->entries();
   *out_count = in(loan)->count();
@@ -343,7 +339,7 @@ lwmq_status lwmq_channel_signal_on_message(lwmq_channel* channel, int32_t signal
 lwmq_status lwmq_channel_flush(lwmq_channel* channel, uint32_t timeout_ms) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return answered(TransportGroup::flush(in(channel), timeout_ms));
+  return answered(in(channel)->flush(timeout_ms));
 }
 
 lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statistics* out_statistics) {
@@ -353,7 +349,7 @@ lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statist
   // To ask whether the peer is there takes the pump for a moment: a change that the caller cannot see.
   auto* asked = in(const_cast<lwmq_channel*>(channel));
   lwmq_channel_statistics known{};
-  const lwmq_status status = TransportGroup::query(asked, &known);
+  const lwmq_status status = asked->query(&known);
   if (status == LWMQ_OK) write_output(known, out_statistics);
   return status;
 }
@@ -363,7 +359,7 @@ lwmq_status lwmq_channel_peer(lwmq_channel* channel, uint32_t transport, lwmq_pe
   LWMQ_SIZED(out_peer);
   LWMQ_ALIVE(channel);
   lwmq_peer known{};
-  const lwmq_status status = TransportGroup::peer(in(channel), transport, &known);
+  const lwmq_status status = in(channel)->peer(transport, &known);
   if (status == LWMQ_OK) write_output(known, out_peer);
   return answered(status);
 }
@@ -383,7 +379,7 @@ lwmq_status lwmq_channel_wait_peer(lwmq_channel* channel, uint32_t transport, ui
   lwmq_peer known{};
   known.number = peer->number;
   known.connected = peer->connected;
-  const lwmq_status status = TransportGroup::wait_peer(in(channel), transport, timeout_ms, &known);
+  const lwmq_status status = in(channel)->wait_peer(transport, timeout_ms, &known);
   if (status == LWMQ_OK) write_output(known, peer);
   return answered(status);
 }
@@ -392,9 +388,9 @@ lwmq_status lwmq_channel_add_filter(lwmq_channel* channel, const char* filter, u
   LWMQ_REQUIRE(channel != nullptr && filter != nullptr);
   LWMQ_ALIVE(channel);
   lwmq::filters::Filters* filters = nullptr;
-  lwmq_status status = in(channel)->filters(&filters);
+  lwmq_status status = in(channel)->first().filters(&filters);
   if (status == LWMQ_OK) status = filters->add(filter, place);
-  if (status == LWMQ_OK) in(channel)->note_filters_changed();
+  if (status == LWMQ_OK) in(channel)->first().note_filters_changed();
   return status;
 }
 
@@ -402,9 +398,9 @@ lwmq_status lwmq_channel_remove_filter(lwmq_channel* channel, uint32_t place) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
   lwmq::filters::Filters* filters = nullptr;
-  lwmq_status status = in(channel)->filters(&filters);
+  lwmq_status status = in(channel)->first().filters(&filters);
   if (status == LWMQ_OK) status = filters->remove(place);
-  if (status == LWMQ_OK) in(channel)->note_filters_changed();
+  if (status == LWMQ_OK) in(channel)->first().note_filters_changed();
   return status;
 }
 
@@ -414,7 +410,7 @@ lwmq_status lwmq_channel_query_filter(const lwmq_channel* channel, uint32_t plac
   LWMQ_REQUIRE(channel != nullptr && out_view != nullptr);
   LWMQ_ALIVE(channel);
   lwmq::filters::Filters* filters = nullptr;
-  lwmq_status status = in(channel)->filters(&filters);
+  lwmq_status status = in(channel)->first().filters(&filters);
   lwmq_filter_view view{};
   if (status == LWMQ_OK) status = filters->query(place, &view);
   if (status == LWMQ_OK) write_output(view, out_view);
@@ -426,20 +422,20 @@ lwmq_status lwmq_channel_query_times(const lwmq_channel* channel, uint32_t place
   LWMQ_REQUIRE(channel != nullptr && out_ns != nullptr);
   LWMQ_ALIVE(channel);
   lwmq::filters::Filters* filters = nullptr;
-  const lwmq_status status = in(channel)->filters(&filters);
+  const lwmq_status status = in(channel)->first().filters(&filters);
   return status != LWMQ_OK ? status : filters->query_times(place, share, out_ns);
 }
 
 lwmq_status lwmq_channel_close(lwmq_channel* channel, uint32_t linger_ms) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return TransportGroup::close(in(channel), linger_ms);
+  return in(channel)->close(linger_ms);
 }
 
 void lwmq_channel_destroy(lwmq_channel* channel) {
   if (channel == nullptr) return;
   LWMQ_ALIVE(channel);
-  TransportGroup::destroy(in(channel));
+  Channel::destroy(in(channel));
 }
 
 // ---- Direct buffers -----------------------------------------------------------------------------------
@@ -447,31 +443,31 @@ void lwmq_channel_destroy(lwmq_channel* channel) {
 lwmq_status lwmq_raw_get_buffer(lwmq_channel* channel, uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   LWMQ_REQUIRE(channel != nullptr && out_buffer != nullptr);
   LWMQ_ALIVE(channel);
-  return answered(in(channel)->raw_get(timeout_ms, out_buffer));
+  return answered(in(channel)->first().raw_get(timeout_ms, out_buffer));
 }
 
 lwmq_status lwmq_raw_send_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
   LWMQ_REQUIRE(channel != nullptr && buffer != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->raw_send(buffer);
+  return in(channel)->first().raw_send(buffer);
 }
 
 lwmq_status lwmq_raw_abandon_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
   LWMQ_REQUIRE(channel != nullptr && buffer != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->raw_abandon(buffer);
+  return in(channel)->first().raw_abandon(buffer);
 }
 
 lwmq_status lwmq_raw_receive_buffer(lwmq_channel* channel, uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   LWMQ_REQUIRE(channel != nullptr && out_buffer != nullptr);
   LWMQ_ALIVE(channel);
-  return answered(in(channel)->raw_receive(timeout_ms, out_buffer));
+  return answered(in(channel)->first().raw_receive(timeout_ms, out_buffer));
 }
 
 lwmq_status lwmq_raw_dispose_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
   LWMQ_REQUIRE(channel != nullptr && buffer != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->raw_dispose(buffer);
+  return in(channel)->first().raw_dispose(buffer);
 }
 
 }  // extern "C"

@@ -1,65 +1,42 @@
-// Making and opening; queues, their priorities and weights.
 #include "channel/channel.h"
 
 #include <time.h>
 
 #include <algorithm>
-#include <cstring>
+#include <csignal>
+#include <memory>
+#include <mutex>
 #include <new>
+#include <utility>
+#include <vector>
 
-#include "base/limits.h"
-#include "codec/encoder.h"
-#include "filters/filtered.h"
+#include "base/failure.h"
+#include "channel/requests.h"
+#include "channel/router.h"
+#include "channel/selector.h"
+#include "message/external.h"
 #include "os/clock.h"
+#include "os/deadline.h"
 #include "os/identity.h"
-#include "os/membarrier.h"
-#include "service/provider_services.h"
-#include "tli/registry.h"
 
 namespace lwmq::channel {
-
 namespace {
 
+constexpr std::uint32_t kTransportsMax = 64;
+static_assert(kTransportsMax <= ReceiveQueue::kPlacesMax && kTransportsMax <= reliability::Merge::kWaysMax);
+constexpr int kLandingsMax = 256;  // of what waits in one transport, before a receive takes some of it
+constexpr std::int64_t kWaySliceNs =
+    10 * os::kMillisecond;  // for one of redundant transports, before the next is asked
 constexpr std::int64_t kLeavingPauseNs = 50'000;
 
-std::uint32_t priority_said(const lwmq_send_queue_options& options) noexcept {
-  return options.priority != 0 ? options.priority : std::uint32_t{LWMQ_PRIORITY_NORMAL};
+// What is left of a time that several calls share.
+std::uint32_t rest_of(std::uint32_t timeout_ms, std::int64_t deadline) noexcept {
+  return timeout_ms == 0 ? 0 : os::ms_left(deadline);
 }
 
 }  // namespace
 
-Channel::Channel(const Settings& settings, const char* name)
-    : address_(settings.address),
-      provider_(settings.provider),
-      tli_(settings.provider->transport),
-      tli_options_(settings.transport),
-      values_(settings.values),
-      filters_(settings.filters),
-      retry_ms_(settings.retry_ms),
-      raw_(settings.raw),
-      one_way_(settings.one_way),
-      passes_(settings.passes),
-      secure_erase_(settings.transport.secure_erase != 0),
-      membarrier_(os::membarrier_available()),
-      receiver_(settings.provider),
-      entry_(stats::open_entry(stats::EntryKind::kChannel, settings.address.c_str(), name)) {
-  if (secure_erase_) receiver_.erase_messages();
-  if (settings.home_thread) {
-    pump_.make_home();
-    landing_.make_home();
-  }
-  if (settings.receive_queue != LWMQ_QUEUE_MONO_UNBOUNDED)
-    queue_ = std::make_shared<ReceiveQueue>(settings.receive_queue, settings.receive_capacity);
-}
-
-Channel::~Channel() {
-  Completions completions;
-  while (withdrawn_ != nullptr) {
-    Message* one = withdrawn_;
-    withdrawn_ = one->next;
-    completions.add(one);
-  }
-}
+// ---- Making -----------------------------------------------------------------------------------------
 
 Status Channel::make(const Settings& settings, std::uint64_t client, Channel** out_channel) {
   try {
@@ -83,194 +60,659 @@ Status Channel::accept(const Settings& settings, lwmq_tli_transport* transport, 
                        Channel** out_channel) {
   Channel* made = nullptr;
   Status status = make(settings, client, &made);
-  if (status == LWMQ_OK) status = made->start(LWMQ_ROLE_SERVER);
-  if (status != LWMQ_OK) {
-    delete made;
-    settings.provider->transport->close(transport, 0, 0);
-    return status;
+  if (status == LWMQ_OK) status = made->first_.accept(transport);
+  if (status == LWMQ_OK) {
+    *out_channel = made;
+    return LWMQ_OK;
   }
-  made->for_one_peer_ = true;
-  made->is_server_.store(true, std::memory_order_relaxed);
-  made->phase_.store(Phase::kOpen);
-  made->attach(transport);
-  *out_channel = made;
-  return LWMQ_OK;
+  delete made;
+  settings.provider->transport->close(transport, 0, 0);
+  return status;
 }
 
 void Channel::destroy(Channel* channel) {
   if (os::forked()) return;  // its threads and its memory are the parent's: the child forgets it
+  channel->notify(nullptr, 0, nullptr);
+  Selector::forget_everywhere(channel);
+  Requests::forget_everywhere(channel);
+  for (const auto& queue : channel->queues_) Router::forget_everywhere(queue.get());
   channel->close(0);
-  while (channel->callers_.load() != 0) {  // sync: caller; they were woken
+  while (channel->shared_.callers.load() != 0) {  // sync: caller; they were woken
     const timespec pause{0, kLeavingPauseNs};
     nanosleep(&pause, nullptr);
   }
   delete channel;
 }
 
-// ---- Queues -----------------------------------------------------------------------------------------
-
-Status Channel::check_queue_options(const lwmq_send_queue_options& options) const noexcept {
-  if (options.kind >= SendQueue::kKinds) {
-    return fail(LWMQ_E_INVALID, "there is no kind %u of send queue; there are 0 to %u (%s)", options.kind,
-                SendQueue::kKinds - 1, address_.c_str());
+// Whether a transport with these options can be one more.
+Status Channel::check_further(const char* address, const lwmq_transport_options& options) const {
+  const char* first = first_.address().c_str();
+  if (!first_.is_usable()) return first_.refuse_phase();
+  if (!first_.is_created())
+    return fail(LWMQ_E_INVALID, "transports are added before the channel is opened (%s)", first);
+  if (first_.is_raw())
+    return fail(LWMQ_E_INVALID, "a raw channel has one transport: its buffers are that transport's (%s)",
+                first);
+  const bool redundant = options.redundant != 0;
+  if (!more_.empty() && redundant != is_redundant()) {
+    return fail(LWMQ_E_INVALID, "%s: %s; all transports of a channel are redundant, or none is (%s)", address,
+                redundant ? "redundant beside others that are not" : "not redundant beside others that are",
+                first);
   }
-  if (SendQueue::is_bounded(options.kind) && options.capacity == 0) {
+  if (redundant && shared_.queue != nullptr) {
+    return fail(LWMQ_E_UNSUPPORTED,
+                "%s: redundant transports beside a receive queue for several threads: one thread makes one "
+                "stream of what comes twice; take the mono receive queue (%s)",
+                address, first);
+  }
+  if (first_.posted() != 0)
+    return fail(
+        LWMQ_E_INVALID,
+        "%s: transports are added before the first post, or their peers would miss what was posted (%s)",
+        address, first);
+  if (count() >= kTransportsMax)
+    return fail(LWMQ_E_INVALID, "a channel has at most %u transports (%s)", kTransportsMax, first);
+  AddressOptions said;
+  const Status status = read_address_options(address, &said);
+  if (status != LWMQ_OK) return status;
+  const std::uint64_t wanted = options.buffer_bytes != 0 ? options.buffer_bytes : said.buffer_bytes;
+  if (wanted != 0 && wanted != first_.buffer_bytes()) {
     return fail(LWMQ_E_INVALID,
-                "capacity 0 of a bounded send queue (kind %u); say how many messages it may hold (%s)",
-                options.kind, address_.c_str());
+                "%s: buffers of %" PRIu64 " bytes beside those of %" PRIu64
+                " at %s; the transports of a channel have one size of buffers, which is its largest message",
+                address, wanted, first_.buffer_bytes(), first);
   }
-  if (!SendQueue::is_bounded(options.kind) && options.capacity != 0) {
-    return fail(LWMQ_E_INVALID,
-                "capacity %" PRIu64
-                " of an unbounded send queue (kind %u); leave it 0, or take a bounded kind (%s)",
-                options.capacity, options.kind, address_.c_str());
-  }
-  return check_priority(priority_said(options));
+  return LWMQ_OK;
 }
 
-Status Channel::check_priority(std::uint32_t priority) const noexcept {
-  if (priority >= LWMQ_PRIORITY_TIME_CRITICAL && priority <= LWMQ_PRIORITY_IDLE) return LWMQ_OK;
-  return fail(LWMQ_E_INVALID, "priority %u; there are 1 (time critical) to 7 (idle) (%s)", priority,
-              address_.c_str());
+Status Channel::add_transport(const char* address, const lwmq_transport_options& options) {
+  Status status = check_further(address, options);
+  if (status != LWMQ_OK) return status;
+  lwmq_channel_options as_first{};
+  as_first.size = sizeof as_first;
+  as_first.buffer_bytes = first_.buffer_bytes();
+  as_first.buffers_send = options.buffers_send;
+  as_first.buffers_receive = options.buffers_receive;
+  as_first.retry_ms = options.retry_ms;
+  as_first.secure_erase = first_.erases() ? 1 : 0;  // the same content, whatever it travels over
+  std::int32_t fd = -1;
+  status = descriptor(&fd);
+  Settings settings;
+  if (status == LWMQ_OK) status = read_settings(address, as_first, &settings);
+  if (status != LWMQ_OK) return status;
+  if (first_.is_one_way() || settings.one_way) {
+    return fail(LWMQ_E_UNSUPPORTED, "%s: a further transport where one of them carries one way alone (%s)",
+                address, first_.address().c_str());
+  }
+  settings.transport.channel = first_.channel_number();
+  // Memory may be short: nothing that others see changes before all is made.
+  const std::lock_guard lock(queues_mutex_);
+  std::vector<std::unique_ptr<ChannelQueue>> replicas;
+  auto made = std::make_unique<Conversation>(settings, shared_, count(), "");
+  for (const auto& queue : queues_) {
+    lwmq_send_queue_options same{};
+    same.kind = queue->kind();
+    same.priority = queue->priority();
+    same.capacity = queue->capacity();
+    replicas.push_back(std::make_unique<ChannelQueue>(*this, *made, same));
+    made->prepare(*replicas.back());
+    made->add(*replicas.back());
+  }
+  const std::size_t places = count() + 1;
+  if (options.redundant != 0) prepare_redundancy(places);
+  if (shared_.queue != nullptr) shared_.queue->tell_apart(places);
+  more_.reserve(more_.size() + 1);
+  shared_.peers.add_place(settings.address);
+  // Nothing fails from here on.
+  made->begin_as_several(first_);
+  more_.push_back(std::move(made));
+  shared_.is_alone = false;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    std::unique_ptr<ChannelQueue>* end = &queues_[i]->replica;
+    while (*end != nullptr) end = &(*end)->replica;
+    *end = std::move(replicas[i]);
+  }
+  if (options.redundant != 0) {
+    shared_.merge = merge_.get();
+    each([](Conversation& one) { one.keep_numbers(); });
+  }
+  return LWMQ_OK;
+}
+
+// Makes what redundant transports need, as far as it is not there.
+void Channel::prepare_redundancy(std::size_t places) {
+  ways_.resize(places);
+  for (const auto& queue : queues_) {
+    if (queue->numbering == nullptr) queue->numbering = std::make_unique<reliability::Numbering>();
+  }
+  if (merge_ == nullptr) merge_ = std::make_unique<reliability::Merge>();
 }
 
 Status Channel::add_send_queue(const lwmq_send_queue_options& options, ChannelQueue** out_queue) {
-  if (raw_)
-    return fail(LWMQ_E_INVALID, "a raw channel has no queues: get and send buffers (%s)", address_.c_str());
-  if (phase_.load() >= Phase::kClosing || os::forked()) return refuse_phase();
-  Status status = check_queue_options(options);
-  if (status == LWMQ_OK) status = check_sends(role_);
+  lwmq_send_queue_options said = options;
+  if (said.priority == 0) said.priority = LWMQ_PRIORITY_NORMAL;
+  const Status status = all([&](Conversation& one) { return one.check_adding(said); });
   if (status != LWMQ_OK) return status;
-  auto queue = std::make_unique<ChannelQueue>(this, options.kind, priority_said(options), options.capacity);
-  const std::string channel = entry_->name;
-  struct Held {  // memory may be short
-    explicit Held(Channel* channel) noexcept : of(channel) { of->take_pump(); }
-    ~Held() { of->pump_and_release(); }
-    Channel* const of;
-  } const held(this);
-  const std::string name = channel + (channel.empty() ? "" : ".") + std::to_string(queues_.size());
-  queue->entry = stats::open_entry(stats::EntryKind::kQueue, address_.c_str(), name.c_str());
-  stats::set(queue->entry->priority, queue->priority());
-  ChannelQueue* const made = queue.get();
-  queues_.push_back(std::move(queue));
-  scheduler_.add(made);
-  *out_queue = made;
+  // Memory may be short: nothing that others see changes before all is made.
+  const std::lock_guard lock(queues_mutex_);
+  std::unique_ptr<ChannelQueue> made;
+  std::unique_ptr<ChannelQueue>* end = &made;
+  each([&](Conversation& one) {
+    *end = std::make_unique<ChannelQueue>(*this, one, said);
+    one.prepare(**end);
+    end = &(*end)->replica;
+  });
+  if (is_redundant()) made->numbering = std::make_unique<reliability::Numbering>();
+  queues_.reserve(queues_.size() + 1);
+  for (ChannelQueue* queue = made.get(); queue != nullptr; queue = queue->replica.get())
+    queue->conversation->add(*queue);
+  *out_queue = made.get();
+  queues_.push_back(std::move(made));
+  return LWMQ_OK;
+}
+
+Status Channel::common_queue(ChannelQueue** out_queue) {
+  ChannelQueue* known = common_queue_.load(std::memory_order_acquire);  // sync: common
+  if (known != nullptr && first_.is_usable()) {
+    *out_queue = known;
+    return LWMQ_OK;
+  }
+  lwmq_send_queue_options options{};
+  options.size = sizeof options;
+  options.kind = LWMQ_QUEUE_MULTI_UNBOUNDED;
+  ChannelQueue* made = nullptr;
+  const Status status = add_send_queue(options, &made);  // refuses a closed channel
+  if (status != LWMQ_OK) return status;
+  // Of several threads that come first at once, the queues of all but one stay unused.
+  *out_queue = common_queue_.compare_exchange_strong(known, made) ? made : known;  // sync: common
   return LWMQ_OK;
 }
 
 Status Channel::set_priority(ChannelQueue* queue, std::uint32_t priority) noexcept {
-  if (phase_.load() >= Phase::kClosing || os::forked()) return refuse_phase();
-  const Status status = check_priority(priority);
-  if (status != LWMQ_OK) return status;
-  take_pump();
-  scheduler_.set_priority(queue, priority);
-  stats::set(queue->entry->priority, priority);
-  pump_and_release();
-  return LWMQ_OK;
+  Status status = LWMQ_OK;
+  for (; queue != nullptr && status == LWMQ_OK; queue = queue->replica.get())
+    status = queue->conversation->set_priority(queue, priority);
+  return status;
 }
 
 Status Channel::set_weights(const std::uint32_t* weights, std::uint32_t count) noexcept {
-  if (phase_.load() >= Phase::kClosing || os::forked()) return refuse_phase();
-  std::array<std::uint32_t, scheduler::kWeightedGroups> known{};
-  if (count != known.size()) {
-    return fail(LWMQ_E_INVALID, "%u weights; there are %zu, for the priorities highest to lowest (%s)", count,
-                known.size(), address_.c_str());
-  }
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (weights[i] > kWeightMax) {
-      return fail(LWMQ_E_INVALID, "weight %u of priority %u; 0 to %u are possible (%s)", weights[i],
-                  LWMQ_PRIORITY_HIGHEST + i, kWeightMax, address_.c_str());
-    }
-    known[i] = weights[i];
-  }
-  take_pump();
-  scheduler_.set_weights(known);
-  pump_and_release();
-  return LWMQ_OK;
+  return all([&](Conversation& one) { return one.set_weights(weights, count); });
 }
 
-Status Channel::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistics* out_statistics) const {
-  if (os::forked()) return refuse_phase();
+Status Channel::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistics* out_statistics) {
+  if (os::forked()) return queue->conversation->refuse_phase();
   const SendQueue::Counts counts = queue->counts();
   out_statistics->kind = queue->kind();
   out_statistics->priority = queue->priority();
   out_statistics->capacity = queue->capacity();
   out_statistics->posted = counts.posted;
-  out_statistics->collected = counts.collected;
-  out_statistics->discarded = counts.discarded;
-  out_statistics->replaced = counts.replaced;
-  out_statistics->queued = counts.queued;
+  for (; queue != nullptr; queue = queue->replica.get()) {
+    const SendQueue::Counts one = queue->counts();
+    out_statistics->collected += one.collected;
+    out_statistics->discarded += one.discarded;
+    out_statistics->replaced += one.replaced;
+    out_statistics->queued += one.queued;
+  }
   return LWMQ_OK;
-}
-
-// What every channel does that opens.
-Status Channel::start(std::int32_t role) {
-  role_ = role;
-  receives_plainly_ = !raw_ && queue_ == nullptr && !is_one_of_several();
-  Status status = service::start_service(*provider_);
-  if (status == LWMQ_OK) status = service::ServiceThread::attending().add(&attend_);
-  attending_ = status == LWMQ_OK;
-  return status;
 }
 
 Status Channel::open(std::int32_t role) {
-  if (os::forked() || phase_.load() > Phase::kOpen) return refuse_phase();
-  if (phase_.load() == Phase::kOpen)
-    return fail(LWMQ_E_INVALID, "the channel is open already (%s)", address_.c_str());
-  if (role < LWMQ_ROLE_AUTO || role > LWMQ_ROLE_CLIENT)
-    return fail(LWMQ_E_INVALID, "there is no role %d; there are 0 (automatic), 1 (server), 2 (client) (%s)",
-                role, address_.c_str());
-  if (one_way_ && role == LWMQ_ROLE_AUTO) {
-    return fail(LWMQ_E_UNSUPPORTED,
-                "this transport carries one way, from who serves to who connects: open it in one of these "
-                "roles (%s)",
-                address_.c_str());
+  if (more_.empty()) return first_.open(role);
+  Status status = all([&](Conversation& one) { return one.open(role); });
+  if (status == LWMQ_OK && is_redundant()) status = service::ServiceThread::attending().add(&merge_timer_);
+  has_timer_ = status == LWMQ_OK && is_redundant();
+  if (status == LWMQ_OK) return LWMQ_OK;
+  Failure failure;
+  failure.keep(status);
+  close(0);
+  return failure.tell();
+}
+
+Status Channel::wait_connected(std::uint32_t timeout_ms) {
+  const Shared::Inside inside(shared_);
+  const std::int64_t deadline = os::deadline_of(timeout_ms);
+  if (is_redundant()) return wait_for_a_way(deadline);
+  return all([&](Conversation& one) { return one.wait_connected(rest_of(timeout_ms, deadline)); });
+}
+
+bool Channel::has_peer() const noexcept {
+  return first_.has_peer() ||
+         std::any_of(more_.begin(), more_.end(), [](const auto& one) { return one->has_peer(); });
+}
+
+// Until one of redundant transports has a peer.
+Status Channel::wait_for_a_way(std::int64_t deadline) {
+  for (;;) {
+    const std::uint32_t seen = shared_.changes.load(std::memory_order_acquire);  // sync: change
+    if (first_.is_closed()) return first_.refuse_phase();
+    lwmq_channel_statistics now{};
+    now.size = sizeof now;
+    Status status = query(&now);  // also notices peers that are gone
+    if (status != LWMQ_OK || now.connected != 0) return status;
+    status = all([](Conversation& one) { return one.connect_failure(); });
+    if (status == LWMQ_OK) status = os::wait_for_change(seen, deadline, shared_.changes);
+    if (status != LWMQ_OK) return status;
   }
-  Status status = queues_.empty() ? LWMQ_OK : check_sends(role);
+}
+
+// ---- Posting ----------------------------------------------------------------------------------------
+
+Status Channel::post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
+  if (queue->numbering == nullptr) return lay_to_each(queue, message, tag);
+  if (os::forked())
+    return queue->conversation->refuse_phase();  // a parent's thread may hold the lock for ever
+  reliability::Numbering& numbering = *queue->numbering;
+  const message::HeldReleases held;
+  const std::lock_guard lock(numbering.mutex);
+  Status status = message->put_number(numbering.next);
   if (status != LWMQ_OK) return status;
-  status = start(role);
-  if (status != LWMQ_OK) return status;
-  status = service::ServiceThread::connecting().add(&connect_);
-  if (status == LWMQ_OK && role == LWMQ_ROLE_SERVER) status = listen();
+  status = lay_to_each(queue, message, tag);
+  if (status == LWMQ_OK) {
+    ++numbering.next.place;
+  } else {
+    message->take_number();  // the caller's again, as it was
+  }
+  return status;
+}
+
+Status Channel::lay_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
+  Message* references = nullptr;  // made first: a message reaches every transport, or none
+  const auto drop = [&references] {
+    while (references != nullptr) {
+      Message* next = references->next;
+      Message::destroy(references);
+      references = next;
+    }
+  };
+  for (ChannelQueue* replica = queue->replica.get(); replica != nullptr; replica = replica->replica.get()) {
+    Message* reference = message->reference();
+    if (reference == nullptr) {
+      drop();
+      return fail(LWMQ_E_NO_MEMORY, "no memory for a message (%s)", queue->conversation->address().c_str());
+    }
+    reference->next = references;
+    references = reference;
+  }
+  const Status status = queue->conversation->post(queue, message, tag);
   if (status != LWMQ_OK) {
-    service::ServiceThread::attending().remove(&attend_);
-    service::ServiceThread::connecting().remove(&connect_);
-    attending_ = false;
+    drop();
     return status;
   }
-  phase_.store(Phase::kOpen);
-  if (role == LWMQ_ROLE_AUTO) connect(os::now_ns());
-  service::ServiceThread::attending().request(&attend_);  // which has an attempt gone on with
-  if (role == LWMQ_ROLE_AUTO) settle_role();
+  for (ChannelQueue* replica = queue->replica.get(); replica != nullptr; replica = replica->replica.get()) {
+    Message* reference = references;
+    references = reference->next;
+    reference->next = nullptr;
+    if (replica->conversation->post(replica, reference, tag) == LWMQ_OK) continue;
+    Message::destroy(reference);  // no memory, or closed just now
+    replica->conversation->count_lost();
+  }
   return LWMQ_OK;
 }
 
-Status Channel::check_sends(std::int32_t role) const noexcept {
-  if (!one_way_ || role != LWMQ_ROLE_CLIENT) return LWMQ_OK;
-  return fail(LWMQ_E_UNSUPPORTED,
-              "this transport carries one way: who connects receives and cannot send; what needs both ways "
-              "needs another transport (%s)",
-              address_.c_str());
+Status Channel::post_copy_to_each(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept {
+  Message* message = Message::copy_of(data, bytes);
+  if (message == nullptr)
+    return fail(LWMQ_E_NO_MEMORY, "no memory for a message of %" PRIu64 " bytes", bytes);
+  const Status status = post_to_each(queue, message, 0);
+  if (status != LWMQ_OK) Message::destroy(message);
+  return status;
 }
 
-Status Channel::refuse_to_receive() const noexcept {
+Status Channel::post_wait(ChannelQueue* queue, Message* message, std::uint64_t tag, std::uint32_t timeout_ms,
+                          bool or_discard) noexcept {
+  if (queue->replica == nullptr) [[likely]]
+    return queue->conversation->post_wait(queue, message, tag, timeout_ms, or_discard);
+  if (timeout_ms == 0 && or_discard) return post_to_each(queue, message, tag);
+  return refuse_to_wait(*queue);
+}
+
+Status Channel::wait_room(ChannelQueue* queue, std::uint32_t timeout_ms) noexcept {
+  return queue->replica == nullptr ? queue->conversation->wait_room(queue, timeout_ms)
+                                   : refuse_to_wait(*queue);
+}
+
+Status Channel::refuse_to_wait(const ChannelQueue& queue) noexcept {
   return fail(
       LWMQ_E_UNSUPPORTED,
-      "this transport carries one way: who serves sends and cannot receive; what needs both ways needs "
-      "another transport (%s)",
-      address_.c_str());
+      "a message for several transports cannot wait for room: each has a queue of its own; post without "
+      "a timeout, and the rule of the queue applies to each (%s)",
+      queue.conversation->address().c_str());
 }
 
-Status Channel::filters(filters::Filters** out_filters) const {
-  if (phase_.load() == Phase::kClosed || os::forked()) return refuse_phase();
-  if (filters_ == nullptr)
-    return fail(LWMQ_E_UNSUPPORTED,
-                "this channel was made without filters: its address may begin with filters+ (%s)",
-                address_.c_str());
-  *out_filters = filters_.get();
+Status Channel::post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::uint64_t count,
+                          std::uint64_t* out_posted) noexcept {
+  if (queue->replica == nullptr) [[likely]]
+    return queue->conversation->post_many(queue, frames, count, out_posted);
+  *out_posted = 0;
+  Status status = queue->conversation->admit_all(frames, count);
+  for (; *out_posted < count && status == LWMQ_OK; *out_posted += status == LWMQ_OK)
+    status = post_bytes(queue, frames[*out_posted].data, frames[*out_posted].bytes);
+  return status;
+}
+
+Status Channel::post_messages(ChannelQueue* queue, Message** messages, std::uint64_t count,
+                              std::uint64_t* out_posted) noexcept {
+  if (queue->replica == nullptr) [[likely]]
+    return queue->conversation->post_messages(queue, messages, count, out_posted);
+  *out_posted = 0;
+  Status status = queue->conversation->admit_all(queue, messages, count);
+  for (; *out_posted < count && status == LWMQ_OK; *out_posted += status == LWMQ_OK) {
+    Message*& message = messages[*out_posted];
+    status = post_to_each(queue, message, 0);
+    if (status == LWMQ_OK) message = nullptr;
+  }
+  return status;
+}
+
+Status Channel::flush(std::uint32_t timeout_ms) {
+  const Shared::Inside inside(shared_);
+  const std::int64_t deadline = os::deadline_of(timeout_ms);
+  if (const Status status = first_.check_open(first_.is_raw()); status != LWMQ_OK) return status;
+  if (is_redundant()) return first_.after_drain(wait_drained(deadline, false));
+  return all([=](Conversation& one) { return one.after_drain(one.wait_drained(deadline, false)); });
+}
+
+// Of redundant transports: until one way has brought everything. One that was cut since the last time may
+// have lost what another still has: where there is none that was not, until all that have a peer are drained.
+// Where the filters of one drop, the others have shipped everything, too.
+Status Channel::wait_drained(std::int64_t deadline, bool also_read) noexcept {
+  for (;;) {
+    const std::uint32_t seen = shared_.changes.load(std::memory_order_acquire);  // sync: change
+    std::uint32_t with_peer = 0;
+    std::uint32_t drained = 0;
+    bool one_has_all = false;
+    bool leaky_has_all = false;
+    bool queued = false;
+    bool queued_for_peer = false;
+    for (std::size_t place = 0; place < count(); ++place) {
+      Conversation& way = at(place);
+      const bool holds = way.has_queued();
+      queued = queued || holds;
+      if (one_has_all || !way.has_peer()) continue;
+      queued_for_peer = queued_for_peer || holds;
+      const std::int64_t slice = std::min(deadline, os::now_ns() + kWaySliceNs);
+      const Status status = way.wait_drained(slice, also_read);
+      if (status == LWMQ_E_INTERRUPTED) return status;
+      if (!way.has_peer()) continue;  // just now
+      ++with_peer;
+      if (status != LWMQ_OK) continue;
+      ++drained;
+      if (way.cuts() == ways_[place].cuts_seen) (way.has_dropped() ? leaky_has_all : one_has_all) = true;
+    }
+    if (one_has_all || (leaky_has_all && !queued_for_peer) ||
+        (drained == with_peer && (with_peer > 0 || !queued))) {
+      for (std::size_t place = 0; place < count(); ++place) ways_[place].cuts_seen = at(place).cuts();
+      return LWMQ_OK;
+    }
+    if (os::now_ns() >= deadline) return LWMQ_E_TIMED_OUT;
+    if (with_peer > 0) continue;
+    const Status waited = os::wait_for_change(seen, deadline, shared_.changes);
+    if (waited != LWMQ_OK) return waited;
+  }
+}
+
+// ---- Receiving --------------------------------------------------------------------------------------
+
+// The drain comes before every look: what rings behind it is for the next one.
+bool Channel::arm_all() {
+  shared_.descriptor.load(std::memory_order_relaxed)->drain();
+  bool armed = true;
+  each([&armed](Conversation& one) { armed = one.arm() && armed; });
+  if (!armed) shared_.ring();  // the drain has taken what was for others that poll
+  return armed && first_.is_open();
+}
+
+Status Channel::take_from_several(How how, Messages& into) {
+  const Shared::Inside inside(shared_);
+  if (shared_.queue != nullptr) return take_queued(how, into);
+  std::int64_t deadline = 0;
+  for (;;) {
+    Status status = first_.check_open(false);
+    if (status != LWMQ_OK) return status;
+    std::int64_t until = INT64_MAX;  // when a look will show something by the mere passing of time
+    status = is_redundant() ? look_merged(into, &until) : look_in_turns(into);
+    if (status != LWMQ_E_EMPTY) return status;
+    if (how.timeout_ms != 0 && deadline == 0) deadline = os::deadline_of(how.timeout_ms);
+    if (!arm_all()) continue;
+    if (until != INT64_MAX) {  // for those who poll
+      merge_until_.store(until, std::memory_order_relaxed);
+      service::ServiceThread::attending().request(&merge_timer_);
+    }
+    const std::uint32_t left = rest_of(how.timeout_ms, deadline);
+    if (left == 0) return how.timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
+    status = shared_.descriptor.load(std::memory_order_relaxed)
+                 ->wait(std::min({left, os::kWaitSliceMs, os::ms_left(until)}));
+    if (status != LWMQ_OK) return status;
+  }
+}
+
+std::int64_t Channel::MergeTimer::serve(std::int64_t now_ns, bool /*alone*/) noexcept {
+  const std::int64_t until = channel->merge_until_.load(std::memory_order_relaxed);
+  if (until == 0) return service::kNever;
+  if (now_ns < until) return until;
+  channel->merge_until_.store(0, std::memory_order_relaxed);
+  channel->shared_.ring();
+  return service::kNever;
+}
+
+// What a take from one of them has answered is no news: it is empty, or closed with all of them.
+bool Channel::has_none(const Conversation& conversation, Status status) noexcept {
+  return status == LWMQ_E_EMPTY || (status != LWMQ_OK && !conversation.is_open());
+}
+
+Status Channel::look_in_turns(Messages& into) {
+  const std::size_t first = turn_.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < count(); ++i) {
+    const std::size_t place = (first + i) % count();
+    const Status status = at(place).take({0, WhenEmpty::kLeave}, into);
+    if (has_none(at(place), status)) continue;
+    turn_.store(place + 1, std::memory_order_relaxed);
+    return status;
+  }
+  return LWMQ_E_EMPTY;
+}
+
+// Takes what comes next over a way that holds nothing: into the merge, or past it where the ways of its peer
+// are not redundant.
+Channel::Pulled Channel::pull(std::size_t place, std::int64_t now_ns, Messages& into, bool* out_short) {
+  if (ways_[place].end.status() != LWMQ_OK) return Pulled::kNoMore;  // before that was told
+  Conversation& way = at(place);
+  // Before the look: when it has lost its peer, what that had sent is there.
+  const bool may_bring = way.has_peer();
+  Message* message = nullptr;
+  Messages one(&message, 1);
+  const Status status = way.take({0, WhenEmpty::kLeave}, one);
+  if (status == LWMQ_E_NO_MEMORY) {
+    *out_short = true;  // what has come waits
+    return Pulled::kNothingYet;
+  }
+  if (has_none(way, status)) return may_bring ? Pulled::kNothingYet : Pulled::kNoMore;
+  if (status != LWMQ_OK) {
+    ways_[place].end.keep(status);
+  } else if (message->is_numbered()) {
+    merge_->put(place, message, now_ns);
+  } else {
+    into.add(message);
+  }
+  return Pulled::kSomething;
+}
+
+// In the order of the numbers.
+Status Channel::look_merged(Messages& into, std::int64_t* out_until) {
+  const std::lock_guard lock(merge_->receiving);
+  const std::int64_t now_ns = os::now_ns();
+  bool is_short = false;  // of memory
+  bool moved = true;
+  while (moved && into.has_room()) {
+    moved = false;
+    std::uint64_t sources = 0;  // ways that may bring more
+    for (std::size_t place = 0; place < count(); ++place) {
+      const bool looks = !merge_->holds(place) && into.has_room();
+      const Pulled pulled = looks ? pull(place, now_ns, into, &is_short) : Pulled::kNothingYet;
+      if (pulled == Pulled::kSomething) moved = true;
+      if (pulled != Pulled::kNoMore) sources |= std::uint64_t{1} << place;
+    }
+    while (into.has_room()) {
+      Message* message = merge_->take(sources, now_ns);
+      if (message == nullptr) break;
+      into.add(message);
+      moved = true;
+    }
+  }
+  if (into.count() > 0) return LWMQ_OK;
+  if (is_short || merge_->is_short()) return fail_short_of_memory();
+  *out_until = merge_->holds_until();
+  if (*out_until != INT64_MAX) return LWMQ_E_EMPTY;
+  const auto ended =
+      std::find_if(ways_.begin(), ways_.end(), [](const Way& way) { return way.end.status() != LWMQ_OK; });
+  if (ended == ways_.end()) return LWMQ_E_EMPTY;
+  const Status status = ended->end.tell();
+  ended->end.forget();
+  return status;
+}
+
+// From the one receive queue. The service thread lands for everybody who waits; who does not find a message
+// looks itself at every transport first.
+Status Channel::take_queued(How how, Messages& into) {
+  const std::int64_t deadline = how.timeout_ms == 0 ? 0 : os::deadline_of(how.timeout_ms);
+  shared_.followers.fetch_add(1);  // sync: follower
+  Status status = LWMQ_OK;
+  for (;;) {
+    status = first_.check_open(false);
+    if (status != LWMQ_OK) break;
+    const std::uint32_t seen = shared_.changes.load(std::memory_order_acquire);  // sync: change
+    if (shared_.queue->is_bounded() || shared_.queue->empty()) {
+      if (how.timeout_ms == 0) shared_.descriptor.load(std::memory_order_relaxed)->drain();
+      each([](Conversation& one) {
+        std::int64_t again = one.land_waiting(0);
+        for (int i = 0; again == 0 && i < kLandingsMax; ++i) again = one.land_waiting(0);
+        if (again != service::kNever) one.ask_service();
+        one.report_connect_failure();
+      });
+    }
+    status = shared_.queue->take(into);
+    if (status != LWMQ_E_EMPTY || how.timeout_ms == 0) break;
+    status = os::wait_for_change(seen, deadline, shared_.changes);
+    if (status != LWMQ_OK) break;
+  }
+  shared_.followers.fetch_sub(1, std::memory_order_relaxed);
+  if (!shared_.queue->empty()) shared_.ring();
+  return status;
+}
+
+// ---- The rest ---------------------------------------------------------------------------------------
+
+Status Channel::query(lwmq_channel_statistics* out_statistics) {
+  Status status = first_.query(out_statistics);
+  for (const auto& conversation : more_) {
+    lwmq_channel_statistics one{};
+    if (status == LWMQ_OK) status = conversation->query(&one);
+    if (status != LWMQ_OK) return status;
+    lwmq_channel_statistics& all = *out_statistics;
+    all.connected = is_redundant() ? all.connected | one.connected : all.connected & one.connected;
+    all.messages_shipped += one.messages_shipped;
+    all.messages_received += one.messages_received;
+    all.messages_lost += one.messages_lost;
+    all.buffers_shipped += one.buffers_shipped;
+    all.shipped_full += one.shipped_full;
+    all.shipped_idle += one.shipped_idle;
+    all.bytes_shipped += one.bytes_shipped;
+    all.bytes_received += one.bytes_received;
+    all.messages_passed += one.messages_passed;
+    all.peers_lost += one.peers_lost;
+    all.buffers_free += one.buffers_free;
+    all.clients_refused += one.clients_refused;
+    all.messages_unread += one.messages_unread;
+  }
+  if (status == LWMQ_OK && is_redundant()) {
+    out_statistics->duplicates_dropped = merge_->duplicates();
+    out_statistics->messages_received -= merge_->duplicates();
+  }
+  return status;
+}
+
+Status Channel::find(std::uint32_t transport, Conversation** out_conversation) {
+  if (transport >= count()) {
+    return fail(LWMQ_E_INVALID, "there is no transport %u; the channel has %zu, from 0 on (%s)", transport,
+                count(), first_.address().c_str());
+  }
+  *out_conversation = &at(transport);
   return LWMQ_OK;
 }
 
-bool Channel::has_dropped() const noexcept { return filters_ != nullptr && filters_->dropped() > 0; }
+Status Channel::peer(std::uint32_t transport, lwmq_peer* out_peer) {
+  Conversation* found = nullptr;
+  const Status status = find(transport, &found);
+  return status != LWMQ_OK ? status : found->peer(out_peer);
+}
+
+Status Channel::wait_peer(std::uint32_t transport, std::uint32_t timeout_ms, lwmq_peer* peer) {
+  const Shared::Inside inside(shared_);
+  Conversation* found = nullptr;
+  const Status status = find(transport, &found);
+  return status != LWMQ_OK ? status : found->wait_peer(timeout_ms, peer);
+}
+
+Status Channel::notify(lwmq_on_message callback, std::int32_t signal, void* context) {
+  if (os::forked()) return first_.refuse_phase();
+  const bool ends = callback == nullptr && signal == 0;
+  if (Notice* around = Notice::around(this); around != nullptr) {
+    if (!ends)
+      return fail(LWMQ_E_INVALID, "a call-back may end its calls, not put another in its place (%s)",
+                  first_.address().c_str());
+    around->end_after_this();
+    return LWMQ_OK;
+  }
+  if (!ends) {
+    if (const Status status = first_.check_open_or_ended(false); status != LWMQ_OK) return status;
+    if (callback == nullptr && (signal < SIGRTMIN || signal > SIGRTMAX))
+      return fail(LWMQ_E_INVALID, "signal %d is no real-time signal: there are %d to %d (%s)", signal,
+                  SIGRTMIN, SIGRTMAX, first_.address().c_str());
+  }
+  const std::lock_guard lock(notice_mutex_);
+  if (notice_ != nullptr) {
+    notice_->end();
+    notice_.reset();
+  }
+  if (ends) return LWMQ_OK;
+  auto made = callback != nullptr
+                  ? std::make_unique<Notice>(this, callback, context)
+                  : std::make_unique<Notice>(this, signal, reinterpret_cast<std::uintptr_t>(context));
+  const Status status = made->begin();
+  if (status == LWMQ_OK) notice_ = std::move(made);
+  return status;
+}
+
+Status Channel::close(std::uint32_t linger_ms) {
+  if (os::forked() || first_.is_closed()) return first_.refuse_phase();
+  const bool was_opened = !first_.is_created();
+  const std::int64_t began_ns = os::now_ns();
+  const std::int64_t deadline = os::deadline_of(was_opened ? linger_ms : 0);  // else nothing is ever shipped
+  // All at once: what is posted while one lingers would reach the peers of the others alone.
+  each([](Conversation& one) { one.begin_close(); });
+  // None is closed before all have lingered: what a signal ends may be repeated, as if it had not begun.
+  const Status lingered =
+      is_redundant() ? wait_drained(deadline, true) : all([deadline](Conversation& one) -> Status {
+        const Status status = one.linger(deadline);
+        return status == LWMQ_E_INTERRUPTED ? status : LWMQ_OK;
+      });
+  if (lingered == LWMQ_E_INTERRUPTED) {
+    lingered_ns_ += os::now_ns() - began_ns;
+    each([](Conversation& one) { one.reopen(); });
+    return lingered;
+  }
+  if (std::exchange(has_timer_, false)) service::ServiceThread::attending().remove(&merge_timer_);
+  Failure outcome;
+  // The first closes last: what all have is in its hands.
+  for (std::size_t place = count(); place-- > 0;) {
+    const Status status = at(place).close(linger_ms, lingered_ns_ / os::kMillisecond);
+    if (status == LWMQ_OK) continue;
+    const bool is_first = outcome.status() == LWMQ_OK;
+    if (!is_first) fail(outcome.status(), "%s; %s", outcome.text(), last_error());
+    outcome.keep(is_first ? status : outcome.status());
+  }
+  const bool is_whole = is_redundant() && lingered == LWMQ_OK;
+  return is_whole ? LWMQ_OK : outcome.tell();
+}
 
 }  // namespace lwmq::channel

@@ -1,82 +1,49 @@
-// A conversation with one peer at a time: messages posted to any number of queues arrive whole and in order.
+// What the application holds: its send queues, and one conversation for each transport.
 //
-// A thread that posts to an idle channel does the sending itself: it encodes straight into the transport's
-// buffer. While another thread does that, or no buffer is free, a post only enqueues. Likewise a thread that
-// receives lands what has come. Work that must go on while the application does neither (connect, accept,
-// ship what waited for room, retire a lost peer) is done by the service thread, which otherwise sleeps.
-//
-// Two halves, each owned by one thread at a time (see ownership.h); a thread that needs both takes landing_
-// first:
-//
-//   pump_      sender_, the consuming ends of the queues
-//   landing_   receiver_
-//   both       the transport itself: it is attached and retired with both in hand
-//
-// Beside these, threads meet at these points:
-//
-//   left-behind  a poster that finds the pump taken pushes its message, sets left_behind_, then (full fence)
-//                looks whether the pump is free; the holder clears left_behind_, then (full fence) looks at
-//                the queues, releases the pump, then (full fence) looks at left_behind_: one of the two
-//                sees the other. While the pump is served (ownership.h) the poster passes a light barrier
-//                and sets nothing: the thread that releases such a pump passes a heavy barrier, then looks
-//                again. A home thread leaves the cost of the fences after its release to the others
-//   last-post    a poster pushes, then (one of those barriers) looks whether the channel was closed, and
-//                takes its message back; close says so, drops what is queued, then (heavy barrier) once more
-//   ended        the thread that retires the only peer clears attached_, then ends the phase if it is open; a
-//                thread that reopens after a linger opens the phase, then looks at attached_ (both
-//                sequentially consistent): one of the two sees the other
-//   activity     a thread that opens a buffer or lands then (light barrier) loads active_; the service thread
-//                clears active_, then (heavy barrier) looks whether there is something open or new
-//   change       a thread that changes what others wait for adds to changes_ (release), then wakes; a waiter
-//                loads it (acquire) before it looks, and sleeps on that value
-//   caller       a waiting thread counts itself in callers_, then looks at the phase; destroy closes, then
-//                waits until nobody is counted (all sequentially consistent except the leave, a release). A
-//                thread that holds the landing side meanwhile need not do this: a close takes that first
+//   posting     a message goes into the corresponding queue of each conversation, in the order posted,
+//   encoded
+//               for each. A peer that is slow, absent or lost holds up no other
+//   receiving   what any of them has, in turns; order is kept per transport. They share one descriptor, and
+//               one receive queue if it is not mono
+//   redundant   several ways to one peer: duplicates are dropped (merge.h). As long as one way is left, the
+//               loss of another is not reported, and holds up neither a flush nor a close
+//   the rest    applies to all of them
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/cache_line.h"
 #include "base/failure.h"
 #include "base/handle_mark.h"
 #include "base/status.h"
-#include "channel/descriptor.h"
+#include "channel/conversation.h"
 #include "channel/notice.h"
-#include "channel/ownership.h"
-#include "channel/receive_queue.h"
-#include "channel/receiver.h"
-#include "channel/sender.h"
 #include "channel/settings.h"
+#include "channel/shared.h"
 #include "channel/take.h"
 #include "lwmq/lwmq.h"
-#include "lwmq/lwmq_tli.h"
-#include "os/identity.h"
-#include "os/membarrier.h"
 #include "reliability/merge.h"
-#include "scheduler/scheduler.h"
 #include "service/service_thread.h"
-#include "stats/page.h"
 
 namespace lwmq::channel {
 
 class Channel;
 
-// A send queue and the channel that it belongs to.
-class ChannelQueue : public SendQueue {
+// A send queue and the channel that it belongs to, as one of its conversations collects from it.
+class ChannelQueue : public CountedQueue {
  public:
-  ChannelQueue(Channel* owner, std::uint32_t kind, std::uint32_t priority, std::uint64_t capacity) noexcept
-      : SendQueue(kind, priority, capacity), channel(owner) {}
+  ChannelQueue(Channel& owner, Conversation& collector, const lwmq_send_queue_options& options) noexcept
+      : CountedQueue(options.kind, options.priority, options.capacity),
+        channel(&owner),
+        conversation(&collector) {}
   Channel* const channel;
-  std::shared_ptr<stats::Entry> entry;                // what others see of it; set before it is added
-  ChannelQueue* replica = nullptr;                    // of the next transport; fixed before it is posted to
-  std::unique_ptr<reliability::Numbering> numbering;  // the head's, where transports are redundant; likewise
+  Conversation* const conversation;
+  std::unique_ptr<ChannelQueue> replica;  // of the next conversation; fixed before it is posted to
+  std::unique_ptr<reliability::Numbering> numbering;  // the first's, where transports are redundant; likewise
   HandleMark mark;
 };
 
@@ -85,439 +52,168 @@ class Channel {
   // LWMQ_E_ADDRESS, LWMQ_E_INVALID with the numbers.
   static Status create(const char* address, const lwmq_channel_options& given, Channel** out_channel);
   // One that is open and has its peer, the only one that it will ever have. Takes the transport, also on
-  // failure.
+  // failure. `client`: its number at a listener.
   static Status accept(const Settings& settings, lwmq_tli_transport* transport, std::uint64_t client,
                        Channel** out_channel);
   // Takes the channel; closes it without linger if that was not done.
   static void destroy(Channel* channel);
 
+  // Before open. LWMQ_E_INVALID: what all transports of a channel share is not what this one says.
+  Status add_transport(const char* address, const lwmq_transport_options& options);
   Status add_send_queue(const lwmq_send_queue_options& options, ChannelQueue** out_queue);
-  // Any thread.
-  Status set_priority(ChannelQueue* queue, std::uint32_t priority) noexcept;
+  // One for all that bring none of their own: it lives as long as the channel, which they need not.
+  Status common_queue(ChannelQueue** out_queue);
+  static Status set_priority(ChannelQueue* queue, std::uint32_t priority) noexcept;
   Status set_weights(const std::uint32_t* weights, std::uint32_t count) noexcept;
-  Status query_queue(const ChannelQueue* queue, lwmq_send_queue_statistics* out_statistics) const;
+  // Sums, but what was posted.
+  static Status query_queue(const ChannelQueue* queue, lwmq_send_queue_statistics* out_statistics);
+  // Where one of several transports cannot be opened, none is, and the channel can only be destroyed.
   Status open(std::int32_t role);
+  // Until each has a peer; of redundant transports, until one has.
   Status wait_connected(std::uint32_t timeout_ms);
+  // Any of them has one now.
+  [[nodiscard]] bool has_peer() const noexcept;
 
-  // The queue's own thread where it is mono, else any. What is given as a message is taken on LWMQ_OK alone.
-  Status post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
-  Status post_bytes(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept;
-  Status post_wait(ChannelQueue* queue, Message* message, std::uint64_t tag, std::uint32_t timeout_ms,
-                   bool or_discard) noexcept;
-  // Until a bounded queue has room. LWMQ_E_FULL, LWMQ_E_TIMED_OUT.
-  Status wait_room(ChannelQueue* queue, std::uint32_t timeout_ms) noexcept;
-  // *out_posted are taken, whatever the status.
-  Status post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::uint64_t count,
-                   std::uint64_t* out_posted) noexcept;
-  Status post_messages(ChannelQueue* queue, Message** messages, std::uint64_t count,
-                       std::uint64_t* out_posted) noexcept;
+  static Status post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
+    if (queue->replica == nullptr) [[likely]]
+      return queue->conversation->post(queue, message, tag);
+    return post_to_each(queue, message, tag);
+  }
+  // LWMQ_E_UNSUPPORTED where there are several: each has room of its own, and a message that waits for one of
+  // them would reach the others before, or be discarded there.
+  static Status post_wait(ChannelQueue* queue, Message* message, std::uint64_t tag, std::uint32_t timeout_ms,
+                          bool or_discard) noexcept;
+  static Status wait_room(ChannelQueue* queue, std::uint32_t timeout_ms) noexcept;
+  static Status post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::uint64_t count,
+                          std::uint64_t* out_posted) noexcept;
+  static Status post_messages(ChannelQueue* queue, Message** messages, std::uint64_t count,
+                              std::uint64_t* out_posted) noexcept;
+  static Status post_bytes(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept {
+    if (queue->replica == nullptr) [[likely]]
+      return queue->conversation->post_bytes(queue, data, bytes);
+    return post_copy_to_each(queue, data, bytes);
+  }
   Status flush(std::uint32_t timeout_ms);
 
-  // The next of the small messages that have landed together, where there is no more to do than to copy it;
-  // else null, and receive knows.
-  [[nodiscard, gnu::always_inline]] Message* receive_at_hand() noexcept {
-    if (!is_open() || !receives_plainly_ || !receiver_.may_have_run() || !landing_.try_take()) return nullptr;
-    Message* message = receiver_.take_at_hand();
-    if (message != nullptr) [[likely]]
-      note_activity();
-    landing_.give_back();
-    return message;
-  }
+  // As Conversation's.
+  [[nodiscard, gnu::always_inline]] Message* take_at_hand() noexcept { return first_.take_at_hand(); }
   // One or more, as many as `into` has room for; waits for the first alone.
-  Status take(How how, Messages& into);
-  // Those where takes_plainly.
-  Status take(How how, Lent& into);
-  Status take(How how, Buffer& into);
-  // Whoever receives lands, from one transport.
-  [[nodiscard]] bool takes_plainly() const noexcept { return is_open() && receives_plainly_; }
+  Status take(How how, Messages& into) {
+    if (more_.empty()) [[likely]]
+      return first_.take(how, into);
+    return take_from_several(how, into);
+  }
+  // Gives back what `loan` has, first.
+  Status take(How how, Loan& loan) {
+    loan.give_back();
+    if (first_.takes_plainly()) [[likely]] {
+      Lent lent(loan);
+      return first_.take(how, lent);
+    }
+    Messages messages(loan.next_message(), loan.left());
+    const Status status = take(how, messages);
+    loan.note_messages(messages.count());
+    return status;
+  }
+  // Whoever receives lands, from the one transport: a look in vain costs little.
+  [[nodiscard]] bool takes_plainly() const noexcept { return first_.takes_plainly(); }
 
   // Makes it at the first call. Lent until destroy.
-  Status descriptor(std::int32_t* out_fd);
-
-  Status raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
-  Status raw_send(lwmq_buffer* buffer);
-  Status raw_abandon(lwmq_buffer* buffer);
-  Status raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
-  Status raw_dispose(lwmq_buffer* buffer);
-
-  // LWMQ_E_CLOSED after a close.
-  Status query(lwmq_channel_statistics* out_statistics);
-  // Of this transport; see lwmq_channel_peer.
-  Status peer(lwmq_peer* out_peer);
-  Status wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer);
-  // `lingered_ms`: so long was waited before.
-  Status close(std::uint32_t linger_ms, std::uint32_t lingered_ms = 0);
-
-  // The filters that its address names. LWMQ_E_UNSUPPORTED: none.
-  Status filters(filters::Filters** out_filters) const;
-  // Whether they have dropped something.
-  [[nodiscard]] bool has_dropped() const noexcept;
-  // What a filter held may land now: those who wait for it look again.
-  void note_filters_changed() noexcept {
-    ring();
-    service::ServiceThread::attending().request(&attend_);
-  }
-
+  Status descriptor(std::int32_t* out_fd) { return first_.descriptor(out_fd); }
   // From now on `callback` gets what receive would answer, or `signal` says that there is something, on a
   // thread of ours; neither: no longer. Waits for a call-back that runs, but for the one that asks.
   Status notify(lwmq_on_message callback, std::int32_t signal, void* context);
-  // What it has sent is erased.
-  [[nodiscard]] bool erases() const noexcept { return secure_erase_; }
-  // Nobody will ever be heard again, beyond what waits already.
-  [[nodiscard]] bool is_over() const noexcept {
-    return phase_.load() == Phase::kClosed || phase_.load() == Phase::kEnded;
-  }
-  // It had, has or waits for no other one.
-  [[nodiscard]] bool is_for_one_peer() const noexcept { return for_one_peer_; }
-  [[nodiscard]] bool is_closing() const noexcept { return phase_.load() == Phase::kClosing; }
 
-  [[nodiscard]] const std::string& address() const noexcept { return address_; }
-  // Of the head: how many peers have ended, over all transports.
-  [[nodiscard]] std::uint64_t ends() const noexcept { return ends_.load(std::memory_order_relaxed); }
+  Status query(lwmq_channel_statistics* out_statistics);
+  Status peer(std::uint32_t transport, lwmq_peer* out_peer);
+  Status wait_peer(std::uint32_t transport, std::uint32_t timeout_ms, lwmq_peer* peer);
+  // How many peers have ended, over all transports.
+  [[nodiscard]] std::uint64_t ends() const noexcept { return shared_.ends.load(std::memory_order_relaxed); }
+  Status close(std::uint32_t linger_ms);
+
+  [[nodiscard]] const std::string& address() const noexcept { return first_.address(); }
+  // The one that the channel was made with: its address, its filters, and the direct access to its buffers.
+  [[nodiscard]] Conversation& first() noexcept { return first_; }
+  [[nodiscard]] const Conversation& first() const noexcept { return first_; }
+  // For a call that waits.
+  [[nodiscard]] Shared& shared() noexcept { return shared_; }
 
   // False of memory that was a channel: for checks of what an application hands in.
   [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
 
  private:
-  friend class Requests;
-  friend class TransportGroup;
-  // Ended: the only peer has gone; what it left can be received.
-  enum class Phase : std::uint32_t { kCreated, kOpen, kEnded, kClosing, kClosed };
-
-  // The two faces that the service threads see.
-  struct Attend final : service::Served {
-    explicit Attend(Channel* owner) noexcept : channel(owner) {}
-    std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override {
-      if (take_polled()) channel->tend_listener();  // first: what it takes back is looked at behind it
-      const std::int64_t again = channel->attend(now_ns, alone);
-      channel->note_figures();
-      return std::min(again, channel->attend_merge(now_ns));
-    }
+  // Of redundant transports: a receive will have something by the mere passing of time.
+  struct MergeTimer final : service::Served {
+    explicit MergeTimer(Channel* owner) noexcept : channel(owner) {}
+    std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override;
     Channel* channel;
   };
-  struct Connect final : service::Served {
-    explicit Connect(Channel* owner) noexcept : channel(owner) {}
-    std::int64_t serve(std::int64_t now_ns, bool /*alone*/) noexcept override {
-      return channel->connect(now_ns);
-    }
-    Channel* channel;
-  };
-
-  // Around a call that waits: destroy waits until it has left. Begun before a look at the phase, or with what
-  // a close needs in hand.
-  class Inside {
-   public:
-    explicit Inside(Channel& channel) noexcept : callers_(channel.callers_) { callers_.fetch_add(1); }
-    Inside(const Inside&) = delete;
-    Inside& operator=(const Inside&) = delete;
-    ~Inside() { callers_.fetch_sub(1, std::memory_order_release); }  // sync: caller
-
-   private:
-    std::atomic<std::uint32_t>& callers_;
-  };
-
-  // A transport that has ended, with raw send buffers of it that the application still holds.
-  struct Kept {
-    lwmq_tli_transport* transport;
-    std::uint32_t lent;
+  // What is told of one of redundant ways behind what the others have.
+  struct Way {
+    Failure end;
+    std::uint64_t cuts_seen = 0;  // by whoever flushes or closes
   };
 
   // `name`: on the statistics page.
-  Channel(const Settings& settings, const char* name);
-  ~Channel();
-
-  // channel.cc
-  // `client`: its number at a listener, or 0.
+  Channel(const Settings& settings, const char* name)
+      : shared_(settings), first_(settings, shared_, 0, name) {
+    shared_.peers.add_place(settings.address);
+  }
   static Status make(const Settings& settings, std::uint64_t client, Channel** out_channel);
-  Status start(std::int32_t role);
-  Status check_queue_options(const lwmq_send_queue_options& options) const noexcept;
-  Status check_priority(std::uint32_t priority) const noexcept;
 
-  // channel_post.cc
-  [[nodiscard, gnu::always_inline]] bool is_open() const noexcept {
-    return phase_.load(std::memory_order_acquire) == Phase::kOpen && os::still_ours();
+  // Transport `transport` of a channel. LWMQ_E_INVALID.
+  Status find(std::uint32_t transport, Conversation** out_conversation);
+  template <typename Call>
+  void each(Call&& call) {
+    call(first_);
+    for (auto& one : more_) call(*one);
   }
-  [[gnu::always_inline]] Status check_open(bool raw) const noexcept {
-    if (is_open() && raw == raw_) [[likely]]
-      return LWMQ_OK;
-    return refuse(raw);
+  // Up to the first that fails.
+  template <typename Call>
+  Status all(Call&& call) {
+    Status status = call(first_);
+    for (std::size_t i = 0; i < more_.size() && status == LWMQ_OK; ++i) status = call(*more_[i]);
+    return status;
   }
-  Status refuse(bool raw) const noexcept;
-  Status refuse_phase() const noexcept;
-  // LWMQ_E_UNSUPPORTED at the wrong end of a transport that carries one way.
-  Status check_sends(std::int32_t role) const noexcept;
-  Status check_receives() const noexcept {
-    return !one_way_ || role_ != LWMQ_ROLE_SERVER ? LWMQ_OK : refuse_to_receive();
-  }
-  Status refuse_to_receive() const noexcept;
-  // One look: between two it may end, and what was left would be passed over.
-  Status check_open_or_ended(bool raw) const noexcept {
-    const Phase phase = phase_.load(std::memory_order_acquire);
-    const bool usable = phase == Phase::kOpen || phase == Phase::kEnded;
-    return usable && raw == raw_ && !os::forked() ? LWMQ_OK : refuse(raw);
-  }
-  // Before a receive: open, of the kind asked for, and at the end that receives.
-  Status check_receiving(bool raw) const noexcept {
-    const Status status = check_open_or_ended(raw);
-    return status == LWMQ_OK ? check_receives() : status;
-  }
-  [[nodiscard]] bool is_one_of_several() const noexcept { return head_ != nullptr || !more_.empty(); }
-  [[nodiscard]] Channel& head() noexcept { return head_ != nullptr ? *head_ : *this; }
-  Status too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept;
-  Status no_memory() const noexcept;
-  Status refuse_push(queue::Pushed why) const noexcept;
-  // Before open, messages may be queued.
-  [[gnu::always_inline]] Status check_posting() const noexcept {
-    if (is_open()) [[likely]]
-      return LWMQ_OK;
-    return refuse_posting();
-  }
-  Status refuse_posting() const noexcept;
-  Status admit(const ChannelQueue* queue, Message& message, std::uint64_t tag) const noexcept;
-  // All of them, before the first is posted.
-  Status admit_all(const lwmq_bytes* frames, std::uint64_t count) const noexcept;
-  Status admit_all(const ChannelQueue* queue, Message* const* messages, std::uint64_t count) const noexcept;
-  Status post_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
-  Status push_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
-  Status post_copy(ChannelQueue* queue, const void* data, std::uint64_t bytes, bool has_pump) noexcept;
-  template <typename Attempt>
-  Status when_there_is_room(ChannelQueue* queue, std::uint32_t timeout_ms, Attempt&& attempt) noexcept;
-  Status try_post(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
-  Status enqueue(ChannelQueue* queue, Message* message, std::uint64_t tag, bool may_discard) noexcept;
-  template <typename Source>
-  Status post_all(ChannelQueue* queue, Source&& source, std::uint64_t* out_posted) noexcept;
-  // A message was left behind: whoever holds the pump takes it, or we do. The queue is awake before we look
-  // at the pump, so that the last look of whoever gives it away finds it.
-  [[gnu::always_inline]] void kick(ChannelQueue* queue) noexcept {
-    os::light_barrier(membarrier_);  // sync: left-behind, rest
-    scheduler_.note_pushed(queue);
-    if (!pump_.is_served()) [[unlikely]]
-      kick_pump();
-  }
-  void kick_pump() noexcept;
-  bool withdraw(ChannelQueue* queue, Message* message) noexcept;
-  std::uint64_t drop_queued(Completions& completions) noexcept;
-  void wake_posters() noexcept;
-  Sent pump(std::uint64_t bytes_max, Completions& completions) noexcept;
-  void pump_and_release() noexcept;
-  void hand_pump_over() noexcept;
-  bool release_word() noexcept;
-  // With the pump in hand, from try_take. As the one poster of the one queue nobody else can have pushed, so
-  // there is nothing to look for.
-  [[gnu::always_inline]] void release_pump() noexcept {
-    if (scheduler_.has_several_posters()) [[unlikely]]
-      return release_and_look();
-    pump_.give_back();
-  }
-  void release_and_look() noexcept;
-  void take_pump() noexcept;
-  void note_queued() noexcept;
-  void note_queues() noexcept;
-  [[gnu::always_inline]] void note_activity() noexcept {
-    os::light_barrier(membarrier_);  // sync: activity
-    if (!active_.load(std::memory_order_relaxed)) [[unlikely]]
-      begin_activity();
-  }
-  void begin_activity() noexcept;
-  void note_peer_gone() noexcept;
-  std::int32_t note_unread(lwmq_tli_transport* transport) noexcept;
+  [[nodiscard]] std::size_t count() const noexcept { return 1 + more_.size(); }
+  Conversation& at(std::size_t place) noexcept { return place == 0 ? first_ : *more_[place - 1]; }
+  [[nodiscard]] bool is_redundant() const noexcept { return merge_ != nullptr; }
 
-  // channel_receive.cc
-  template <typename Kind>
-  Status take_landed(How how, Kind& into);
-  Status take_waiting(How how, bool in_hand, Into& into);
-  Status take_first(How how, bool in_hand, Into& into);
-  void take_more(Into& into);
-  // Behind what was received: the last touch, for a destroy that waits for us waits for the landing side.
-  [[gnu::always_inline]] void leave_landing() noexcept {
-    note_activity();
-    landing_.release();
-  }
-  bool may_leave_empty(WhenEmpty when_empty) noexcept;
-  bool sees_nothing() noexcept;
-  void say_received() noexcept;
-  bool arm_transport() noexcept;
-  void ring() noexcept {
-    if (Descriptor* descriptor = descriptor_.load(std::memory_order_acquire); descriptor != nullptr)
-      descriptor->ring();
-  }
-  void poll_transport() noexcept;
-  void poll_transport_no_more() noexcept;
-
-  // channel_queue.cc
-  Status take_queued(How how, Messages& into);
-  enum class Left { kNothing, kMore, kNoMemory };
-  Left land_into_queue(std::uint64_t limit, bool stays, Completions& completions);
-  bool may_leave_behind_leader() noexcept;
-  void wake_follower() noexcept;
-  void land_for(Messages& into, Completions& completions);
-  std::int64_t land_for_nobody(std::int64_t now_ns);
-  std::int64_t land_waiting(std::int64_t now_ns);
-  void note_delivered() noexcept;
-
-  // channel_service.cc
-  void tend_listener() noexcept;
-  std::int64_t attend(std::int64_t now_ns, bool alone) noexcept;
-  std::int64_t attend_merge(std::int64_t now_ns) noexcept;
-  std::int64_t connect(std::int64_t now_ns) noexcept;
-  std::int64_t watch_attempt(std::int64_t now_ns) noexcept;
-  void unwatch_attempt() noexcept;
-  void cancel_attempt() noexcept;
-  void settle_role() noexcept;
-  std::int64_t ship_waiting(std::int64_t now_ns, bool alone) noexcept;
-  std::int64_t tidy(std::int64_t now_ns) noexcept;
-  bool has_erased() noexcept;
-  Status listen() noexcept;
-  std::int64_t accept_next(std::int64_t now_ns) noexcept;
-  bool attach(lwmq_tli_transport* transport) noexcept;
-  Status meet(const lwmq_tli_peer& peer) noexcept;
-  const Channel* other_way_to(const lwmq_tli_peer& peer) noexcept;
-  bool part(Status* status, std::uint64_t* unsent) noexcept;
-  static bool is_same(const lwmq_tli_peer& one, const lwmq_tli_peer& other) noexcept;
-  bool retire() noexcept;
-  void changed() noexcept;
-  void announce() noexcept;
-  void note_figures() noexcept;
-  void set_connect_failure(Status status) noexcept;
-  [[nodiscard]] Status connect_failure();
-  void report_connect_failure();
-  void set_broken(Status status) noexcept;
-  bool note_corrupt(const Landed& landed) noexcept;
-  Status said_broken() noexcept;
-  [[nodiscard]] std::uint64_t count_unread(std::uint64_t unread_extents) const noexcept;
-  void say_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost, std::uint64_t unsent,
-                       Report& report) noexcept;
-
-  // channel_close.cc
-  void begin_close() noexcept;
-  void reopen() noexcept;
-  void end_without_peer() noexcept;
-  enum class Drained { kYes, kNo, kUnknown, kInterrupted };
-  Drained drain(bool also_read, std::uint32_t room_ms) noexcept;
+  Status check_further(const char* address, const lwmq_transport_options& options) const;
+  void prepare_redundancy(std::size_t places);
+  Status wait_for_a_way(std::int64_t deadline);
+  static Status post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
+  static Status post_copy_to_each(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept;
+  static Status refuse_to_wait(const ChannelQueue& queue) noexcept;
+  static Status lay_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
   Status wait_drained(std::int64_t deadline, bool also_read) noexcept;
-  Status after_drain(Status status) const noexcept;
+  static bool has_none(const Conversation& conversation, Status status) noexcept;
+  Status take_from_several(How how, Messages& into);
+  Status look_in_turns(Messages& into);
+  enum class Pulled { kSomething, kNothingYet, kNoMore };
+  Pulled pull(std::size_t place, std::int64_t now_ns, Messages& into, bool* out_short);
+  Status look_merged(Messages& into, std::int64_t* out_until);
+  Status take_queued(How how, Messages& into);
+  bool arm_all();
 
-  // channel_raw.cc
-  Status check_token(const lwmq_buffer* buffer, std::uint64_t kind) const noexcept;
-  void keep_raw_lent(lwmq_tli_transport* transport);
-  [[nodiscard]] std::uint32_t raw_lent_of(const lwmq_tli_transport* transport) const noexcept;
-  void lend_raw(const lwmq_tli_buffer& buffer, lwmq_tli_transport* transport,
-                lwmq_buffer* out_buffer) noexcept;
-  Status raw_get_waiting(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
-  Status take_back(lwmq_buffer* buffer, lwmq_tli_buffer* out_buffer);
-  Status take_back_late(lwmq_buffer* buffer, lwmq_tli_buffer* tli_buffer);
-  void close_transport(lwmq_tli_transport* transport, std::uint64_t unsent) noexcept;
-
-  // Fixed after create.
-  const std::string address_;
-  const lwmq_tli_provider* const provider_;
-  const lwmq_tli_transport_table* const tli_;  // of it
-  lwmq_tli_options tli_options_;
-  const std::shared_ptr<const ProviderValues> values_;  // of them
-  const std::shared_ptr<filters::Filters> filters_;     // as in settings.h, like those that follow
-  const std::uint32_t retry_ms_;
-  const bool raw_;
-  const bool one_way_;
-  const bool passes_;
-  const bool secure_erase_;
-  bool for_one_peer_ = false;            // accepted: nobody follows it
-  bool redundant_ = false;               // one of several ways to a peer: its messages have numbers
-  std::shared_ptr<ReceiveQueue> queue_;  // null: what is received lands when it is asked for
-  const bool membarrier_;
-
-  std::atomic<Phase> phase_{Phase::kCreated};  // written by open, accept and close; kEnded by retire
-  std::int32_t role_ = LWMQ_ROLE_AUTO;
-  bool receives_plainly_ = false;  // written by open: whoever receives lands, from one transport
-  std::vector<std::unique_ptr<ChannelQueue>> queues_;  // added to with the pump
-  std::atomic<ChannelQueue*> common_queue_{nullptr};   // one of them; written once
-
-  alignas(kCacheLine) Ownership pump_;
-  std::atomic<bool> left_behind_{false};  // written by posters and the holder of the pump
-  std::atomic<std::uint32_t> notes_skipped_{0};
-  scheduler::Scheduler scheduler_;
-  Sender sender_;
-  std::uint32_t raw_lent_ = 0;  // raw send buffers in the application's hands, of the present transport
-  std::vector<Kept> raw_kept_;
-  std::atomic<std::uint32_t> free_buffers_seen_{0};
-  std::atomic<std::uint64_t> unread_seen_{0};
-  Message* withdrawn_ = nullptr;  // what came into the queues behind the close
-
-  alignas(kCacheLine) Ownership landing_;
-  Receiver receiver_;
-  std::unique_ptr<Descriptor> descriptor_owner_;
-  std::uint64_t said_received_ = 0;   // of its messages
-  std::uint64_t takes_of_flood_ = 0;  // from a bounded receive queue, before more is landed, at that time:
-  std::int64_t flood_ns_ = 0;
-  std::atomic<bool> armed_{false};                // nothing was taken since the transport was armed
-  int polled_fd_ = -1;                            // of the transport that is attached, behind the descriptor
-  std::atomic<Descriptor*> descriptor_{nullptr};  // written once, under landing_
-
-  alignas(kCacheLine) std::atomic<std::uint32_t> changes_{0};  // futex
-  std::atomic<lwmq_tli_transport*> attached_{nullptr};         // written with both halves in hand
-  std::atomic<bool> active_{false};          // the service thread ticks for us; see `activity`
-  std::atomic<bool> peer_gone_{false};       // the service thread shall retire the transport
-  std::atomic<std::uint32_t> callers_{0};    // threads in calls that wait; see `caller`
-  std::atomic<std::uint32_t> followers_{0};  // threads that wait for what another one lands
-  std::atomic<std::uint32_t> leaves_{0};     // futex: as changes_, and whoever leads leaves
-  std::atomic<bool> called_{false};          // one of them, and it has not come yet
-  std::atomic<bool> leader_waits_{false};    // in the transport, with the landing side in hand
-  std::atomic<std::uint64_t> messages_lost_{0};
-  std::atomic<std::uint64_t> peers_lost_{0};
-  std::atomic<std::uint64_t> clients_refused_{0};
-
-  // The service threads' own.
-  Attend attend_{this};
-  Connect connect_{this};
-  std::int64_t lingered_ns_ = 0;  // of the head: in closes that a signal has ended
-  bool attending_ = false;        // added to the service threads
-  std::atomic<lwmq_tli_listener*> listener_{nullptr};
-  std::atomic<bool> is_server_{false};
-  std::uint32_t quiet_looks_ = 0;
-  std::uint64_t sent_seen_ = 0;
-  std::uint64_t received_seen_ = 0;
-  std::uint64_t taken_seen_ = 0;  // by the application, at looked_ns_
-  std::int64_t looked_ns_ = 0;
-  bool is_quick_ = false;  // it was, in the tick before
-  std::int64_t room_wait_ns_ = 0;
-
-  const std::shared_ptr<stats::Entry> entry_;  // what others see of it
-
-  std::mutex connect_mutex_;             // guards the next two
-  lwmq_tli_attempt* attempt_ = nullptr;  // under way; neither a peer nor a listener is there meanwhile
-  std::int64_t attempt_began_ns_ = 0;
-  std::mutex failure_mutex_;
-  Failure failure_;  // of the last attempt to connect or to listen
-  Failure broken_;   // the peer broke the protocol; guarded by failure_mutex_
+  Shared shared_;
+  std::vector<std::unique_ptr<ChannelQueue>> queues_;
+  std::atomic<ChannelQueue*> common_queue_{nullptr};  // one of them; written once
+  Conversation first_;
+  std::vector<std::unique_ptr<Conversation>> more_;  // fixed from open on
+  HandleMark mark_;
+  std::mutex queues_mutex_;           // guards queues_
+  std::atomic<std::size_t> turn_{0};  // for whoever receives
+  std::int64_t lingered_ns_ = 0;      // in closes that a signal has ended
   std::mutex notice_mutex_;
   std::unique_ptr<Notice> notice_;
-  HandleMark mark_;
-  bool failure_told_ = false;  // where there are several transports: one that fails is reported once
 
-  // Where there are several transports (transport_group.h): fixed when the channel opens.
-  std::vector<Channel*> more_;                 // the head's: the others, which it owns
-  Channel* head_ = nullptr;                    // of another one
-  std::size_t place_ = 0;                      // among all of them, the head is the first
-  std::atomic<std::size_t> turn_{0};           // the head's, for whoever receives
-  std::unique_ptr<reliability::Merge> merge_;  // the head's, where they are redundant
-  std::atomic<std::uint64_t> ends_{0};         // of peers, of all transports: the head's
-  std::atomic<std::uint64_t> cuts_{0};         // ends of peers that had not read everything
-  std::uint64_t cuts_seen_ = 0;                // by whoever flushes or closes
-  std::atomic<std::int64_t> merge_until_{0};   // when merge_ has something by itself; 0: never
-  // Of redundant ones: what receive has answered over this, to be told behind what the others have.
-  Failure end_;
-  std::mutex peers_mutex_;             // the head's: guards the next four of all, and the head's fifth
-  std::optional<lwmq_tli_peer> peer_;  // the present one, or the last
-  bool has_peer_ = false;
-  std::uint32_t peers_met_ = 0;
-  bool was_cut_ = false;  // from that one, before
-  // Of redundant ways to one peer, those that have ended.
-  struct Parted {
-    lwmq_tli_peer peer;
-    bool brought_all = false;  // one of them
-    bool was_short = false;
-    std::uint64_t unsent = 0;  // the most that one of them never shipped
-  };
-  std::optional<Parted> parted_;  // the head's
+  // Where transports are redundant.
+  std::unique_ptr<reliability::Merge> merge_;
+  std::vector<Way> ways_;                     // by place; `end` with the merge's lock
+  std::atomic<std::int64_t> merge_until_{0};  // when merge_ has something by itself; 0: never
+  MergeTimer merge_timer_{this};
+  bool has_timer_ = false;  // added to the service thread
 };
 
 }  // namespace lwmq::channel

@@ -6,7 +6,6 @@
 #include <csignal>
 
 #include "channel/channel.h"
-#include "channel/transport_group.h"
 #include "os/deadline.h"
 
 namespace lwmq::channel {
@@ -60,14 +59,14 @@ std::int64_t Notice::call(std::int64_t now_ns) noexcept {
     Message* message = nullptr;
     Messages into(&message, 1);
     running = this;  // a RELEASE may come in here, too
-    const Status status = TransportGroup::take(channel_, {}, into);
+    const Status status = channel_->take({}, into);
     running = nullptr;
     if (status == LWMQ_E_EMPTY) return service::kNever;
-    if (status == LWMQ_E_CLOSED && channel_->is_closing()) return now_ns + kClosingPauseNs;
+    if (status == LWMQ_E_CLOSED && channel_->first().is_closing()) return now_ns + kClosingPauseNs;
     if (may_last(status) && status == told_) return now_ns + kFailurePauseNs;
     told_ = status;
     const bool ends = status != LWMQ_OK && !may_last(status);
-    const bool last = ends && (channel_->is_over() || channel_->is_for_one_peer());
+    const bool last = ends && (channel_->first().is_over() || channel_->first().is_for_one_peer());
     running = this;
     callback_(context_, status, reinterpret_cast<lwmq_message*>(message));
     running = nullptr;

@@ -6,7 +6,6 @@
 #include <new>
 #include <utility>
 
-#include "channel/transport_group.h"
 #include "os/clock.h"
 #include "os/deadline.h"
 #include "os/futex.h"
@@ -62,7 +61,7 @@ Requests::Requests(Channel* channel, ChannelQueue* queue, std::uint64_t outstand
 Status Requests::create(Channel* channel, ChannelQueue* queue, std::uint64_t outstanding_max,
                         Requests** out_requests) {
   if (queue == nullptr) {
-    if (const Status status = TransportGroup::common_queue(channel, &queue); status != LWMQ_OK) return status;
+    if (const Status status = channel->common_queue(&queue); status != LWMQ_OK) return status;
   } else if (queue->channel != channel) {
     return fail(LWMQ_E_INVALID, "a send queue of %s, not of the channel that is asked over (%s)",
                 queue->channel->address().c_str(), channel->address().c_str());
@@ -240,7 +239,7 @@ bool Requests::fail_all(Status status) noexcept {
 
 // `out_awaited`: where it is given, the caller alone is told of it, and drops it.
 Status Requests::enlist(const Message& message, std::uint32_t timeout_ms, Pending** out_awaited,
-                        std::uint64_t* out_number, std::optional<Channel::Inside>* out_inside) noexcept {
+                        std::uint64_t* out_number, std::optional<Shared::Inside>* out_inside) noexcept {
   wire::RequestHead head;
   const std::lock_guard lock(mutex_);
   if (channel_ == nullptr) return fail(LWMQ_E_CLOSED, "the channel was destroyed (%s)", address_.c_str());
@@ -252,8 +251,7 @@ Status Requests::enlist(const Message& message, std::uint32_t timeout_ms, Pendin
                 address_.c_str());
   }
   // Who waits for a reply receives, and that needs an open channel.
-  if (out_awaited != nullptr && channel_->phase_.load() == Channel::Phase::kCreated)
-    return channel_->refuse_phase();
+  if (out_awaited != nullptr && channel_->first().is_created()) return channel_->first().refuse_phase();
   if (held_ >= outstanding_max_) return LWMQ_E_FULL;
   auto* pending = reserve() ? new (std::nothrow) Pending : nullptr;
   if (pending == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for one more request");
@@ -266,7 +264,7 @@ Status Requests::enlist(const Message& message, std::uint32_t timeout_ms, Pendin
   put_on_heap(pending);
   ++held_;
   ++counts_.asked;
-  out_inside->emplace(*channel_);
+  out_inside->emplace(channel_->shared());
   *out_number = head.number;
   if (out_awaited != nullptr) *out_awaited = pending;
   return LWMQ_OK;
@@ -275,7 +273,7 @@ Status Requests::enlist(const Message& message, std::uint32_t timeout_ms, Pendin
 // What was enlisted; from then on others may tell of it, and drop it, but for what is awaited. Where the post
 // fails it is outstanding no more.
 Status Requests::post(Message* message, std::uint64_t number, Pending* awaited) noexcept {
-  const Status status = TransportGroup::post(queue_, message, 0);
+  const Status status = Channel::post(queue_, message, 0);
   if (status == LWMQ_OK) return LWMQ_OK;
   Completions dropped;
   const std::lock_guard lock(mutex_);
@@ -290,7 +288,7 @@ Status Requests::post(Message* message, std::uint64_t number, Pending* awaited) 
 }
 
 Status Requests::submit(Message* message, std::uint32_t timeout_ms, std::uint64_t* out_number) noexcept {
-  std::optional<Channel::Inside> inside;
+  std::optional<Shared::Inside> inside;
   const Status status = enlist(*message, timeout_ms, nullptr, out_number, &inside);
   return status == LWMQ_OK ? post(message, *out_number, nullptr) : status;
 }
@@ -301,7 +299,7 @@ Status Requests::ask(Message* message, std::uint32_t timeout_ms, bool* out_taken
   std::uint64_t number = 0;
   Status status = LWMQ_OK;
   {
-    std::optional<Channel::Inside> inside;
+    std::optional<Shared::Inside> inside;
     status = enlist(*message, timeout_ms, &pending, &number, &inside);
     if (status == LWMQ_OK) status = post(message, number, pending);
   }
@@ -388,10 +386,10 @@ Status Requests::receive_some(std::unique_lock<std::mutex>& lock, std::uint32_t 
   bool was_open = true;
   {
     Channel& channel = *channel_;
-    const Channel::Inside inside(channel);  // under the mutex: who destroys it takes that first
-    was_open = channel.phase_.load() != Channel::Phase::kCreated;
+    const Shared::Inside inside(channel.shared());  // under the mutex: who destroys it takes that first
+    was_open = !channel.first().is_created();
     lock.unlock();
-    status = TransportGroup::take(&channel, {timeout_ms}, into);
+    status = channel.take({timeout_ms}, into);
   }
   lock.lock();
   is_receiving_ = false;

@@ -110,7 +110,7 @@ class Requests {
 
   // LWMQ_OK: the channel stays until the post is over, and `out_inside` gone.
   Status enlist(const Message& message, std::uint32_t timeout_ms, Pending** out_awaited,
-                std::uint64_t* out_number, std::optional<Channel::Inside>* out_inside) noexcept;
+                std::uint64_t* out_number, std::optional<Shared::Inside>* out_inside) noexcept;
   Status post(Message* message, std::uint64_t number, Pending* awaited) noexcept;
   Status wait(Pending* own, std::uint32_t timeout_ms, Pending** out_pending) noexcept;
   Status tell(Pending* pending, Message** out_reply) noexcept;

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "channel/transport_group.h"
 #include "message/external.h"
 
 namespace lwmq::channel {
@@ -206,11 +205,12 @@ Status Router::post_matched(Message* message, std::uint32_t* out_count) {
 
 // The queue gets a handle of its own on the same frames.
 Status Router::post_one(Message* message, ChannelQueue* queue, bool may_discard) noexcept {
-  if (queue->channel->erases()) message->erase_when_destroyed();  // what is inside it is inside each handle
+  if (queue->conversation->erases())
+    message->erase_when_destroyed();  // what is inside it is inside each handle
   Message* reference = message->reference();
   if (reference == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a message");
-  const Status status = may_discard ? TransportGroup::post(queue, reference, 0)
-                                    : TransportGroup::post_wait(queue, reference, 0, 0, false);
+  const Status status =
+      may_discard ? Channel::post(queue, reference, 0) : Channel::post_wait(queue, reference, 0, 0, false);
   if (status != LWMQ_OK) Message::destroy(reference);
   return status;
 }
@@ -223,9 +223,8 @@ Status Router::post_to_group(Message* message, Group& group) {
     return group.last_turn.find(one)->second < group.last_turn.find(other)->second;
   };
   // Who has no peer gets it where nobody has one.
-  auto end = std::partition(members.begin(), members.end(), [](const ChannelQueue* member) {
-    return TransportGroup::has_peer(*member->channel);
-  });
+  auto end = std::partition(members.begin(), members.end(),
+                            [](const ChannelQueue* member) { return member->channel->has_peer(); });
   if (end == members.begin()) end = members.end();
   Status status = LWMQ_OK;
   for (auto next = members.begin(); next != end; ++next) {

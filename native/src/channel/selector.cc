@@ -10,7 +10,6 @@
 
 #include "channel/channel.h"
 #include "channel/listener.h"
-#include "channel/transport_group.h"
 #include "codec/encoder.h"
 #include "os/deadline.h"
 #include "os/identity.h"
@@ -288,7 +287,7 @@ Status Selector::receive(std::uint32_t timeout_ms, Channel** out_channel, Messag
 Status Selector::receive_in_hand(Turn turn, Channel* channel, bool looks_again, Message** out_message) {
   const bool looks = looks_again && channel->takes_plainly() && turn.in_vain + 1 < kLooksInVain;
   Messages into(out_message, 1);
-  const Status status = TransportGroup::take(channel, {0, looks ? WhenEmpty::kLook : WhenEmpty::kArm}, into);
+  const Status status = channel->take({0, looks ? WhenEmpty::kLook : WhenEmpty::kArm}, into);
   if (status == LWMQ_E_EMPTY && looks) {
     ++turn.in_vain;
     ++since_look_;

@@ -1,11 +1,10 @@
 // Receiving, and waiting for what others change.
 #include <algorithm>
-#include <csignal>
 #include <new>
 #include <optional>
 #include <utility>
 
-#include "channel/channel.h"
+#include "channel/conversation.h"
 #include "os/clock.h"
 #include "os/deadline.h"
 #include "os/identity.h"
@@ -21,26 +20,26 @@ constexpr std::int64_t kPeerLookNs = 100 * os::kMillisecond;  // in which a loss
 
 // The first of what is taken, with its waits; `in_hand`: the landing side is. LWMQ_OK: it is still. What is
 // said of the peer comes once, among the arrivals, from the service thread when it has retired the transport.
-Status Channel::take_first(How how, bool in_hand, Into& into) {
+Status Conversation::take_first(How how, bool in_hand, Into& into) {
   const std::uint32_t timeout_ms = how.timeout_ms;
   std::int64_t deadline = 0;  // computed when we first wait: the clock costs as much as a small message
   bool drained = false;       // the descriptor, and then something was there: more may be behind it
-  std::optional<Inside> inside;
+  std::optional<Shared::Inside> inside;
   for (;;) {
-    const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
+    const std::uint32_t seen = shared_.changes.load(std::memory_order_acquire);  // sync: change
     if (!std::exchange(in_hand, false)) landing_.take();
     Landed landed;
     std::unique_ptr<Report> report;
     Status status = into.take_next(receiver_, &landed, &report);
     if (status == LWMQ_OK) [[likely]] {
-      if (deadline != 0 || drained) ring();  // our wait has taken the place of whoever polls
+      if (deadline != 0 || drained) shared_.ring();  // our wait has taken the place of whoever polls
       return LWMQ_OK;
     }
     const bool is_answer = report != nullptr || status == LWMQ_E_NO_MEMORY ||
                            (status == LWMQ_E_CORRUPT && !note_corrupt(landed));
     if (is_answer || phase_.load() != Phase::kOpen) {
-      if (drained) ring();
-      if (!inside) inside.emplace(*this);
+      if (drained) shared_.ring();
+      if (!inside) inside.emplace(shared_);
       landing_.release();
       if (report != nullptr) return report->say();
       return is_answer ? status : refuse_phase();
@@ -55,18 +54,18 @@ Status Channel::take_first(How how, bool in_hand, Into& into) {
       status = tli_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, os::kWaitSliceMs));
       in_hand = status == LWMQ_OK;
       if (!in_hand) {
-        if (!inside) inside.emplace(*this);
+        if (!inside) inside.emplace(shared_);
         landing_.release();
       }
       if (status == LWMQ_E_INTERRUPTED) {
-        ring();
+        shared_.ring();
         return status;
       }
       continue;
     }
     if (is_peer_over(status)) note_peer_gone();
     const bool may_leave = left > 0 || may_leave_empty(how.when_empty);
-    if ((left > 0 || !may_leave) && !inside) inside.emplace(*this);
+    if ((left > 0 || !may_leave) && !inside) inside.emplace(shared_);
     landing_.release();
     if (!may_leave) {
       drained = true;
@@ -77,16 +76,16 @@ Status Channel::take_first(How how, bool in_hand, Into& into) {
       if (status != LWMQ_OK) return status;
     }
     if (left == 0) return timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
-    status = os::wait_for_change(seen, deadline, changes_);
+    status = os::wait_for_change(seen, deadline, shared_.changes);
     if (status != LWMQ_OK) {
-      ring();
+      shared_.ring();
       return status;
     }
   }
 }
 
 // With the landing side in hand: what has come behind the first, up to the first thing that is not taken.
-void Channel::take_more(Into& into) {
+void Conversation::take_more(Into& into) {
   Landed landed;
   std::unique_ptr<Report> none;  // has_report said so
   Status status = LWMQ_OK;
@@ -97,7 +96,7 @@ void Channel::take_more(Into& into) {
 }
 
 // Where nothing is at hand; `in_hand`: the landing side is.
-[[gnu::noinline]] Status Channel::take_waiting(How how, bool in_hand, Into& into) {
+[[gnu::noinline]] Status Conversation::take_waiting(How how, bool in_hand, Into& into) {
   Status status = check_receiving(into.is_raw());
   const bool looks_in_vain =
       status == LWMQ_OK && in_hand && how.when_empty == WhenEmpty::kLook && sees_nothing();
@@ -114,7 +113,7 @@ void Channel::take_more(Into& into) {
 }
 
 template <typename Kind>
-[[gnu::always_inline]] inline Status Channel::take_landed(How how, Kind& into) {
+[[gnu::always_inline]] inline Status Conversation::take_landed(How how, Kind& into) {
   const bool in_hand =
       is_open() && into.is_raw() == raw_ && check_receives() == LWMQ_OK && landing_.try_take();
   if (in_hand) [[likely]] {
@@ -128,19 +127,19 @@ template <typename Kind>
   return take_waiting(how, in_hand, into);
 }
 
-Status Channel::take(How how, Messages& into) {
+Status Conversation::take(How how, Messages& into) {
   return queue_ == nullptr ? take_landed(how, into) : take_queued(how, into);
 }
-Status Channel::take(How how, Lent& into) { return take_landed(how, into); }
-Status Channel::take(How how, Buffer& into) { return take_landed(how, into); }
+Status Conversation::take(How how, Lent& into) { return take_landed(how, into); }
+Status Conversation::take(How how, Buffer& into) { return take_landed(how, into); }
 
 // ---- The descriptor ---------------------------------------------------------------------------------
 
 // With the landing side in hand, before a receive answers that there is nothing: whoever polls will hear of
 // what comes. False: something has come meanwhile.
-bool Channel::may_leave_empty(WhenEmpty when_empty) noexcept {
+bool Conversation::may_leave_empty(WhenEmpty when_empty) noexcept {
   if (when_empty == WhenEmpty::kLeave) return true;
-  Descriptor* descriptor = descriptor_.load(std::memory_order_relaxed);
+  Descriptor* descriptor = shared_.descriptor.load(std::memory_order_relaxed);
   if (descriptor == nullptr && queue_ == nullptr) {
     say_received();
     return true;
@@ -151,14 +150,14 @@ bool Channel::may_leave_empty(WhenEmpty when_empty) noexcept {
 
 // With the landing side in hand: whether a look at the transport shows that nothing is there. What was taken
 // counts as read at the peer then.
-bool Channel::sees_nothing() noexcept {
+bool Conversation::sees_nothing() noexcept {
   lwmq_tli_transport* transport = receiver_.transport();
   return transport != nullptr && !receiver_.has_arrivals() &&
          tli_->wait(transport, LWMQ_TLI_WAIT_EXTENT, 0) == LWMQ_E_TIMED_OUT;
 }
 
 // With the landing side in hand: who polls waits for more as well, so what it has counts as read at the peer.
-void Channel::say_received() noexcept {
+void Conversation::say_received() noexcept {
   const std::uint64_t received = receiver_.messages();
   lwmq_tli_transport* transport = receiver_.transport();
   if (received == said_received_ || transport == nullptr || peer_gone_.load(std::memory_order_acquire))
@@ -168,7 +167,7 @@ void Channel::say_received() noexcept {
 }
 
 // With the landing side in hand, behind a drain. False: something is there.
-bool Channel::arm_transport() noexcept {
+bool Conversation::arm_transport() noexcept {
   if ((queue_ != nullptr && !queue_->empty()) || receiver_.has_arrivals() || phase_.load() != Phase::kOpen)
     return false;
   lwmq_tli_transport* transport = receiver_.transport();
@@ -183,14 +182,21 @@ bool Channel::arm_transport() noexcept {
     service::ServiceThread::attending().request(&attend_);
     return true;
   }
-  ring();  // a transport that nobody can poll: whoever polls asks again and again
+  shared_.ring();  // a transport that nobody can poll: whoever polls asks again and again
   return true;
+}
+
+bool Conversation::arm() noexcept {
+  landing_.take();
+  const bool armed = arm_transport();
+  landing_.release();
+  return armed;
 }
 
 // With the landing side in hand: what is attached is behind the descriptor, too; where there is a receive
 // queue, the service thread looks at it.
-void Channel::poll_transport() noexcept {
-  Descriptor* descriptor = descriptor_.load(std::memory_order_relaxed);
+void Conversation::poll_transport() noexcept {
+  Descriptor* descriptor = shared_.descriptor.load(std::memory_order_relaxed);
   if ((descriptor == nullptr && queue_ == nullptr) || receiver_.transport() == nullptr || polled_fd_ >= 0)
     return;
   polled_fd_ = tli_->descriptor(receiver_.transport());
@@ -201,29 +207,29 @@ void Channel::poll_transport() noexcept {
 }
 
 // With the landing side in hand, before the transport is closed.
-void Channel::poll_transport_no_more() noexcept {
+void Conversation::poll_transport_no_more() noexcept {
   if (polled_fd_ < 0) return;
   if (queue_ != nullptr) {
     service::ServiceThread::attending().unwatch(polled_fd_);
   } else {
-    descriptor_.load(std::memory_order_relaxed)->remove(polled_fd_);
+    shared_.descriptor.load(std::memory_order_relaxed)->remove(polled_fd_);
   }
   polled_fd_ = -1;
 }
 
-Status Channel::descriptor(std::int32_t* out_fd) {
+Status Conversation::descriptor(std::int32_t* out_fd) {
   if (os::forked() || phase_.load() >= Phase::kClosing) return refuse_phase();
   if (const Status status = check_receives(); status != LWMQ_OK) return status;
-  if (descriptor_.load(std::memory_order_acquire) == nullptr) {
+  if (shared_.descriptor.load(std::memory_order_acquire) == nullptr) {
     landing_.take_before_others();  // a receiver that waits takes it again and again
     Status status = LWMQ_OK;
-    if (descriptor_owner_ == nullptr) {
+    if (shared_.descriptor_owner == nullptr) {
       std::unique_ptr<Descriptor> made(new (std::nothrow) Descriptor);
       status = made != nullptr ? made->open()
                                : fail(LWMQ_E_NO_MEMORY, "no memory for a descriptor (%s)", address_.c_str());
       if (status == LWMQ_OK) {
-        descriptor_owner_ = std::move(made);
-        descriptor_.store(descriptor_owner_.get(), std::memory_order_release);
+        shared_.descriptor_owner = std::move(made);
+        shared_.descriptor.store(shared_.descriptor_owner.get(), std::memory_order_release);
         poll_transport();
       }
     }
@@ -231,44 +237,14 @@ Status Channel::descriptor(std::int32_t* out_fd) {
     if (queue_ != nullptr) wake_follower();
     if (status != LWMQ_OK) return status;
   }
-  *out_fd = descriptor_.load(std::memory_order_relaxed)->fd();
+  *out_fd = shared_.descriptor.load(std::memory_order_relaxed)->fd();
   return LWMQ_OK;
 }
 
-Status Channel::notify(lwmq_on_message callback, std::int32_t signal, void* context) {
-  if (os::forked()) return refuse_phase();
-  const bool ends = callback == nullptr && signal == 0;
-  if (Notice* around = Notice::around(this); around != nullptr) {
-    if (!ends)
-      return fail(LWMQ_E_INVALID, "a call-back may end its calls, not put another in its place (%s)",
-                  address_.c_str());
-    around->end_after_this();
-    return LWMQ_OK;
-  }
-  if (!ends) {
-    if (const Status status = check_open_or_ended(false); status != LWMQ_OK) return status;
-    if (callback == nullptr && (signal < SIGRTMIN || signal > SIGRTMAX))
-      return fail(LWMQ_E_INVALID, "signal %d is no real-time signal: there are %d to %d (%s)", signal,
-                  SIGRTMIN, SIGRTMAX, address_.c_str());
-  }
-  const std::lock_guard lock(notice_mutex_);
-  if (notice_ != nullptr) {
-    notice_->end();
-    notice_.reset();
-  }
-  if (ends) return LWMQ_OK;
-  auto made = callback != nullptr
-                  ? std::make_unique<Notice>(this, callback, context)
-                  : std::make_unique<Notice>(this, signal, reinterpret_cast<std::uintptr_t>(context));
-  const Status status = made->begin();
-  if (status == LWMQ_OK) notice_ = std::move(made);
-  return status;
-}
-
-Status Channel::wait_connected(std::uint32_t timeout_ms) {
+Status Conversation::wait_connected(std::uint32_t timeout_ms) {
   const std::int64_t deadline = os::deadline_of(timeout_ms);
   for (;;) {
-    const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
+    const std::uint32_t seen = shared_.changes.load(std::memory_order_acquire);  // sync: change
     if (phase_.load() != Phase::kOpen || os::forked()) return refuse_phase();
     lwmq_channel_statistics now{};
     now.size = sizeof now;
@@ -276,16 +252,16 @@ Status Channel::wait_connected(std::uint32_t timeout_ms) {
     if (status != LWMQ_OK) return status;
     if (now.connected != 0) return LWMQ_OK;
     status = connect_failure();
-    if (status == LWMQ_OK) status = os::wait_for_change(seen, deadline, changes_);
+    if (status == LWMQ_OK) status = os::wait_for_change(seen, deadline, shared_.changes);
     if (status != LWMQ_OK) return status;
   }
 }
 
-Status Channel::wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer) {
+Status Conversation::wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer) {
   const std::int64_t deadline = os::deadline_of(timeout_ms);
   for (;;) {
-    const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
-    const bool is_last = phase_.load() > Phase::kOpen;                    // before the look
+    const std::uint32_t seen = shared_.changes.load(std::memory_order_acquire);  // sync: change
+    const bool is_last = phase_.load() > Phase::kOpen;                           // before the look
     lwmq_channel_statistics looked{};
     looked.size = sizeof looked;
     Status status = query(&looked);  // notices a peer that is gone
@@ -299,14 +275,14 @@ Status Channel::wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer) {
     if (is_last) return refuse_phase();
     // Of a transport that nobody polls its end is no news.
     const std::int64_t until = now.connected != 0 ? os::now_ns() + kPeerLookNs : os::kNoDeadline;
-    status = os::wait_for_change(seen, std::min(deadline, until), changes_);
+    status = os::wait_for_change(seen, std::min(deadline, until), shared_.changes);
     if (status == LWMQ_E_TIMED_OUT && os::ms_left(deadline) > 0) continue;
     if (status != LWMQ_OK) return status;
   }
 }
 
 // With the pump in hand: for who asks while it is not free. Returns the state of the transport.
-std::int32_t Channel::note_unread(lwmq_tli_transport* transport) noexcept {
+std::int32_t Conversation::note_unread(lwmq_tli_transport* transport) noexcept {
   lwmq_tli_figures figures{};
   const std::int32_t state = tli_->state(transport, &figures);
   free_buffers_seen_.store(figures.free_buffers, std::memory_order_relaxed);
@@ -314,7 +290,7 @@ std::int32_t Channel::note_unread(lwmq_tli_transport* transport) noexcept {
   return state;
 }
 
-Status Channel::query(lwmq_channel_statistics* out_statistics) {
+Status Conversation::query(lwmq_channel_statistics* out_statistics) {
   if (os::forked()) return refuse_phase();
   lwmq_tli_transport* transport = nullptr;
   std::uint32_t connected = 0;

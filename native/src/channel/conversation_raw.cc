@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "channel/channel.h"
+#include "channel/conversation.h"
 #include "os/deadline.h"
 #include "os/identity.h"
 
@@ -43,7 +43,7 @@ Status say_gone(const std::string& address) noexcept {
 
 }  // namespace
 
-Status Channel::check_token(const lwmq_buffer* buffer, std::uint64_t kind) const noexcept {
+Status Conversation::check_token(const lwmq_buffer* buffer, std::uint64_t kind) const noexcept {
   if (buffer->token[3] == seal(*buffer, kind)) return LWMQ_OK;
   return fail(LWMQ_E_INVALID, "this buffer is not one that was %s, its data where it was lent (%s)",
               kind == kSendBuffer ? "obtained and not yet sent" : "received and not yet disposed of",
@@ -51,15 +51,15 @@ Status Channel::check_token(const lwmq_buffer* buffer, std::uint64_t kind) const
 }
 
 // With the pump in hand.
-void Channel::lend_raw(const lwmq_tli_buffer& buffer, lwmq_tli_transport* transport,
-                       lwmq_buffer* out_buffer) noexcept {
+void Conversation::lend_raw(const lwmq_tli_buffer& buffer, lwmq_tli_transport* transport,
+                            lwmq_buffer* out_buffer) noexcept {
   ++raw_lent_;
   out_buffer->data = buffer.next;
   out_buffer->bytes = std::min(buffer.room, tli_options_.buffer_bytes);
   set_token(out_buffer, buffer.token, transport, kSendBuffer);
 }
 
-Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
+Status Conversation::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   if (is_open() && raw_ && !one_way_ && pump_.try_take()) [[likely]] {
     lwmq_tli_transport* transport = sender_.transport();
     lwmq_tli_buffer buffer;
@@ -73,12 +73,12 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   return raw_get_waiting(timeout_ms, out_buffer);
 }
 
-[[gnu::noinline]] Status Channel::raw_get_waiting(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
+[[gnu::noinline]] Status Conversation::raw_get_waiting(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   if (const Status status = check_sends(role_); status != LWMQ_OK) return status;
   const std::int64_t deadline = timeout_ms == 0 ? 0 : os::deadline_of(timeout_ms);
-  std::optional<Inside> inside;
+  std::optional<Shared::Inside> inside;
   for (;;) {
-    const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
+    const std::uint32_t seen = shared_.changes.load(std::memory_order_acquire);  // sync: change
     Status status = check_open(true);
     if (status != LWMQ_OK) return status;
     pump_.take();
@@ -91,7 +91,7 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
       return LWMQ_OK;
     }
     const std::uint32_t left = timeout_ms == 0 ? 0 : os::ms_left(deadline);
-    if (left > 0 && !inside) inside.emplace(*this);
+    if (left > 0 && !inside) inside.emplace(shared_);
     if (status == LWMQ_E_FULL && left > 0) {
       status = tli_->wait(transport, LWMQ_TLI_WAIT_ROOM, std::min(left, kRoomSliceMs));
       if (status == LWMQ_E_TIMED_OUT) note_unread(transport);
@@ -103,18 +103,18 @@ Status Channel::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
     if (status != LWMQ_E_FULL && status != LWMQ_E_EMPTY) note_peer_gone();
     if (left == 0) return timeout_ms == 0 ? LWMQ_E_FULL : LWMQ_E_TIMED_OUT;
     status = connect_failure();
-    if (status == LWMQ_OK) status = os::wait_for_change(seen, deadline, changes_);
+    if (status == LWMQ_OK) status = os::wait_for_change(seen, deadline, shared_.changes);
     if (status != LWMQ_OK) return status;
   }
 }
 
 // With the pump in hand, before `transport` is closed: what the application has of it stays writable.
-void Channel::keep_raw_lent(lwmq_tli_transport* transport) {
+void Conversation::keep_raw_lent(lwmq_tli_transport* transport) {
   if (raw_lent_ > 0) raw_kept_.push_back({transport, std::exchange(raw_lent_, 0)});
 }
 
 // With the pump in hand, behind keep_raw_lent: how many of them have not come back.
-std::uint32_t Channel::raw_lent_of(const lwmq_tli_transport* transport) const noexcept {
+std::uint32_t Conversation::raw_lent_of(const lwmq_tli_transport* transport) const noexcept {
   const auto kept = std::find_if(raw_kept_.begin(), raw_kept_.end(),
                                  [transport](const Kept& one) { return one.transport == transport; });
   return kept == raw_kept_.end() ? 0 : kept->lent;
@@ -122,7 +122,8 @@ std::uint32_t Channel::raw_lent_of(const lwmq_tli_transport* transport) const no
 
 // With the pump in hand: the application's no more. LWMQ_E_PEER_LOST: its transport has ended, and it goes
 // after that. LWMQ_E_INVALID: it is none of ours.
-[[gnu::always_inline]] inline Status Channel::take_back(lwmq_buffer* buffer, lwmq_tli_buffer* out_buffer) {
+[[gnu::always_inline]] inline Status Conversation::take_back(lwmq_buffer* buffer,
+                                                             lwmq_tli_buffer* out_buffer) {
   lwmq_tli_transport* const transport = transport_of(buffer);
   out_buffer->next = static_cast<std::uint8_t*>(buffer->data);
   out_buffer->room = tli_options_.buffer_bytes;
@@ -135,7 +136,7 @@ std::uint32_t Channel::raw_lent_of(const lwmq_tli_transport* transport) const no
   return LWMQ_OK;
 }
 
-[[gnu::noinline]] Status Channel::take_back_late(lwmq_buffer* buffer, lwmq_tli_buffer* tli_buffer) {
+[[gnu::noinline]] Status Conversation::take_back_late(lwmq_buffer* buffer, lwmq_tli_buffer* tli_buffer) {
   lwmq_tli_transport* const transport = transport_of(buffer);
   const auto kept = std::find_if(raw_kept_.begin(), raw_kept_.end(),
                                  [transport](const Kept& one) { return one.transport == transport; });
@@ -147,7 +148,7 @@ std::uint32_t Channel::raw_lent_of(const lwmq_tli_transport* transport) const no
   return say_gone(address_);
 }
 
-Status Channel::raw_send(lwmq_buffer* buffer) {
+Status Conversation::raw_send(lwmq_buffer* buffer) {
   Status status = check_open_or_ended(true);
   if (status == LWMQ_OK) status = check_token(buffer, kSendBuffer);
   if (status != LWMQ_OK) return status;
@@ -173,7 +174,7 @@ Status Channel::raw_send(lwmq_buffer* buffer) {
 }
 
 // Also after the channel was closed, as what was received.
-Status Channel::raw_abandon(lwmq_buffer* buffer) {
+Status Conversation::raw_abandon(lwmq_buffer* buffer) {
   if (os::forked() || phase_.load() == Phase::kCreated || !raw_) return check_open(true);
   const Status status = check_token(buffer, kSendBuffer);
   if (status != LWMQ_OK) return status;
@@ -185,7 +186,7 @@ Status Channel::raw_abandon(lwmq_buffer* buffer) {
   return taken == LWMQ_E_PEER_LOST ? LWMQ_OK : taken;
 }
 
-Status Channel::raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
+Status Conversation::raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
   const How how{timeout_ms};
   Buffer into(how);
   if (const Status status = take(how, into); status != LWMQ_OK) return status;
@@ -197,7 +198,7 @@ Status Channel::raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
 }
 
 // Also after the channel was closed: what was received lives on.
-Status Channel::raw_dispose(lwmq_buffer* buffer) {
+Status Conversation::raw_dispose(lwmq_buffer* buffer) {
   if (os::forked() || phase_.load() == Phase::kCreated || !raw_) return check_open(true);
   const Status status = check_token(buffer, kReceivedBuffer);
   if (status != LWMQ_OK) return status;

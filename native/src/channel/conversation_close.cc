@@ -3,7 +3,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "channel/channel.h"
+#include "channel/conversation.h"
 #include "os/deadline.h"
 #include "os/futex.h"
 #include "os/identity.h"
@@ -22,7 +22,7 @@ constexpr std::uint32_t kRoomWaitMs = 5;  // others may want the pump meanwhile
 
 // One step: ships what can be shipped within `room_ms`, and says whether all of it is out (and read by the
 // peer). What was handed to the service thread we take back: who waits for the end of it may as well do it.
-Channel::Drained Channel::drain(bool also_read, std::uint32_t room_ms) noexcept {
+Conversation::Drained Conversation::drain(bool also_read, std::uint32_t room_ms) noexcept {
   if (!pump_.try_take() && !pump_.adopt()) return Drained::kUnknown;  // somebody ships
   Drained drained = Drained::kNo;
   {
@@ -56,17 +56,16 @@ Channel::Drained Channel::drain(bool also_read, std::uint32_t room_ms) noexcept 
   return drained;
 }
 
-// LWMQ_OK, LWMQ_E_TIMED_OUT, LWMQ_E_INTERRUPTED.
-Status Channel::wait_drained(std::int64_t deadline, bool also_read) noexcept {
+Status Conversation::wait_drained(std::int64_t deadline, bool also_read) noexcept {
   std::int64_t pause_ns = kFirstPauseNs;
   for (;;) {
-    const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
+    const std::uint32_t seen = shared_.changes.load(std::memory_order_acquire);  // sync: change
     const Drained drained = drain(also_read, std::min(os::ms_left(deadline), kRoomWaitMs));
     if (drained == Drained::kYes) return LWMQ_OK;
     if (drained == Drained::kInterrupted) return LWMQ_E_INTERRUPTED;
     const std::int64_t left = deadline == os::kNoDeadline ? kLongestPauseNs : deadline - os::now_ns();
     if (left <= 0) return LWMQ_E_TIMED_OUT;
-    if (os::futex_wait(changes_, seen, std::min(pause_ns, left), os::Sleepers::kOfThisProcess) ==
+    if (os::futex_wait(shared_.changes, seen, std::min(pause_ns, left), os::Sleepers::kOfThisProcess) ==
         os::WaitResult::kInterrupted) {
       return LWMQ_E_INTERRUPTED;
     }
@@ -74,64 +73,47 @@ Status Channel::wait_drained(std::int64_t deadline, bool also_read) noexcept {
   }
 }
 
-Status Channel::flush(std::uint32_t timeout_ms) {
-  const Inside inside(*this);
-  const Status status = check_open(raw_);
-  return status != LWMQ_OK ? status : after_drain(wait_drained(os::deadline_of(timeout_ms), false));
-}
-
-// What a flush answers: nothing was left, but perhaps because a close has dropped it.
-Status Channel::after_drain(Status status) const noexcept {
+Status Conversation::after_drain(Status status) const noexcept {
   const bool for_nobody = for_one_peer_ && attached_.load() == nullptr;
   return status == LWMQ_OK && (is_over() || for_nobody) ? refuse_phase() : status;
 }
 
-// Of an open channel: posts and receives are refused from here on.
-void Channel::begin_close() noexcept {
+void Conversation::begin_close() noexcept {
   if (os::forked()) return;  // nor does the parent hear of it
+  lost_before_close_ = messages_lost_.load(std::memory_order_relaxed);
   Phase open = Phase::kOpen;
   if (!phase_.compare_exchange_strong(open, Phase::kClosing)) return;
   wake_posters();
-  announce();
+  shared_.announce();
 }
 
-// After begin_close, where a signal has ended the linger.
-void Channel::reopen() noexcept {
+void Conversation::reopen() noexcept {
   Phase closing = Phase::kClosing;
   if (phase_.compare_exchange_strong(closing, Phase::kOpen)) end_without_peer();  // sync: ended
 }
 
 // Of a channel for one peer, when that has gone: posts are refused from here on.
-void Channel::end_without_peer() noexcept {
+void Conversation::end_without_peer() noexcept {
   if (!for_one_peer_ || attached_.load() != nullptr) return;
   Phase open = Phase::kOpen;
   if (!phase_.compare_exchange_strong(open, Phase::kEnded)) return;  // sync: ended
   wake_posters();
-  announce();
+  shared_.announce();
 }
 
 // When nothing is locked: messages may go with it. Of a raw one nobody gives a buffer back meanwhile.
-void Channel::close_transport(lwmq_tli_transport* transport, std::uint64_t unsent) noexcept {
+void Conversation::close_transport(lwmq_tli_transport* transport, std::uint64_t unsent) noexcept {
   if (!raw_) return tli_->close(transport, 0, unsent);
   take_pump();
   tli_->close(transport, raw_lent_of(transport), unsent);
   release_and_look();
 }
 
-Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
-  if (os::forked()) return refuse_phase();
-  const std::uint64_t lost_before = messages_lost_.load(std::memory_order_relaxed);
-  if (phase_.load() == Phase::kClosed) return refuse_phase();
-  begin_close();
-  const bool lingers = phase_.load() == Phase::kClosing;
-  const bool was_opened = phase_.load() != Phase::kCreated;
-  const std::int64_t began_ns = os::now_ns();
-  const Status lingered = lingers ? wait_drained(os::deadline_of(linger_ms), true) : LWMQ_E_TIMED_OUT;
-  if (lingered == LWMQ_E_INTERRUPTED) {
-    lingered_ns_ += os::now_ns() - began_ns;
-    reopen();
-    return LWMQ_E_INTERRUPTED;
-  }
+Status Conversation::close(std::uint32_t linger_ms, std::int64_t before_ms) {
+  if (os::forked() || is_closed()) return refuse_phase();
+  const bool was_opened = !is_created();
+  // What is unread ends a linger before its time where nobody is left who could read it.
+  const bool has_ended = !is_closing() || linger_ms == LWMQ_FOREVER || drain(true, 0) == Drained::kYes;
   if (attending_) {
     service::ServiceThread::connecting().remove(&connect_);
     service::ServiceThread::attending().remove(&attend_);
@@ -150,14 +132,11 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
     lwmq_tli_figures figures{};
     tli_->state(transport, &figures);
     unread = count_unread(figures.unread_extents);
-    const bool holds = head().merge_ != nullptr && head().merge_->holds(place_);
+    const bool holds = is_redundant() && shared_.merge->holds(place_);
     const std::uint64_t untaken = queue_ != nullptr ? queue_->size_of(place_) : holds ? 1 : 0;
     const std::uint64_t landed = receiver_.messages_from_peer();
     sender_.say_goodbye(landed - std::min(landed, untaken));
-    {
-      const std::lock_guard lock(head().peers_mutex_);
-      has_peer_ = false;
-    }
+    shared_.peers.leave(place_);
     poll_transport_no_more();
     sender_.detach();
     receiver_.detach();
@@ -172,7 +151,7 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
     Completions completions;
     untold = receiver_.untold_losses();
     receiver_.clear(completions);
-    if (queue_ != nullptr && head_ == nullptr) {  // the head, which closes last
+    if (queue_ != nullptr && place_ == 0) {  // the first, which closes last
       untold += queue_->untold_losses();
       queue_->clear(completions);
     }
@@ -189,22 +168,19 @@ Status Channel::close(std::uint32_t linger_ms, std::uint32_t lingered_ms) {
   // A peer that hears of the end asks for the address at once: we are not to be found there any more.
   if (listener != nullptr) provider_->listener->close(listener);
   if (transport != nullptr) close_transport(transport, dropped);
-  changed();
+  shared_.changed();
   messages_lost_.fetch_add(unread + dropped, std::memory_order_relaxed);
   // Also what was lost before: a peer may have gone just as this began, and nobody has received that.
-  unread = std::max(messages_lost_.load(std::memory_order_relaxed) - lost_before - dropped, unread + untold);
+  const std::uint64_t lost = messages_lost_.load(std::memory_order_relaxed) - lost_before_close_;
+  unread = std::max(lost - dropped, unread + untold);
   if (unread + dropped == 0) return LWMQ_OK;
-  // What is unread ends a linger before its time where nobody is left who could read it.
-  const bool ended =
-      !lingers || lingered == LWMQ_OK || linger_ms == LWMQ_FOREVER || lingered_ms == LWMQ_FOREVER;
-  const std::int64_t waited_ms = linger_ms + lingered_ms + head().lingered_ns_ / os::kMillisecond;
   char how[64];
-  std::snprintf(how, sizeof how, "closed after a linger of %" PRId64 " ms", waited_ms);
+  std::snprintf(how, sizeof how, "closed after a linger of %" PRId64 " ms", linger_ms + before_ms);
   return fail(LWMQ_E_TIMED_OUT,
               "%s; %" PRIu64 " messages were dropped before they were shipped, and %" PRIu64
               " were shipped and not seen read (%s)",
               !was_opened ? "it was never opened"
-              : ended     ? "the peer has gone"
+              : has_ended ? "the peer has gone"
                           : how,
               dropped, unread, address_.c_str());
 }

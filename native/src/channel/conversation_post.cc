@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "channel/channel.h"
+#include "channel/conversation.h"
 #include "codec/encoder.h"
 #include "os/deadline.h"
 #include "os/futex.h"
@@ -29,7 +29,7 @@ std::uint64_t payload_of(const Message& message) noexcept {
 
 // ---- Refusing ---------------------------------------------------------------------------------------
 
-Status Channel::refuse_phase() const noexcept {
+Status Conversation::refuse_phase() const noexcept {
   if (os::forked())
     return fail(LWMQ_E_CLOSED, "forked: this channel belongs to the parent process (%s)", address_.c_str());
   if (phase_.load() == Phase::kCreated)
@@ -42,14 +42,14 @@ Status Channel::refuse_phase() const noexcept {
   return fail(LWMQ_E_CLOSED, "the channel was closed (%s)", address_.c_str());
 }
 
-Status Channel::refuse(bool raw) const noexcept {
+Status Conversation::refuse(bool raw) const noexcept {
   if (raw == raw_ || phase_.load() != Phase::kOpen || os::forked()) return refuse_phase();
   return fail(LWMQ_E_INVALID,
               raw_ ? "a raw channel has buffers, not messages (%s)" : "not a raw channel (%s)",
               address_.c_str());
 }
 
-Status Channel::too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept {
+Status Conversation::too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept {
   if (encoded_bytes == payload_bytes) {
     return fail(LWMQ_E_TOO_BIG, "message of %" PRIu64 " bytes does not fit a buffer of %" PRIu64 " (%s)",
                 payload_bytes, tli_options_.buffer_bytes, address_.c_str());
@@ -60,12 +60,12 @@ Status Channel::too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes
               payload_bytes, encoded_bytes, tli_options_.buffer_bytes, address_.c_str());
 }
 
-Status Channel::no_memory() const noexcept {
+Status Conversation::no_memory() const noexcept {
   return fail(LWMQ_E_NO_MEMORY, "no memory to queue a message (%s)", address_.c_str());
 }
 
 // What a queue did not take, for another reason than that it is full.
-Status Channel::refuse_push(Pushed why) const noexcept {
+Status Conversation::refuse_push(Pushed why) const noexcept {
   if (why == Pushed::kNoMemory) return no_memory();
   return fail(LWMQ_E_INVALID,
               "two threads post to one mono_unbounded send queue at once: it is for one thread; take "
@@ -73,11 +73,11 @@ Status Channel::refuse_push(Pushed why) const noexcept {
               address_.c_str());
 }
 
-Status Channel::refuse_posting() const noexcept {
+Status Conversation::refuse_posting() const noexcept {
   return phase_.load() == Phase::kCreated && !os::forked() ? LWMQ_OK : refuse_phase();
 }
 
-Status Channel::admit(const ChannelQueue* queue, Message& message, std::uint64_t tag) const noexcept {
+Status Conversation::admit(const CountedQueue* queue, Message& message, std::uint64_t tag) const noexcept {
   if (secure_erase_) [[unlikely]]
     message.erase_when_destroyed();
   const codec::Encoding encoding = codec::measure(message);
@@ -94,8 +94,8 @@ Status Channel::admit(const ChannelQueue* queue, Message& message, std::uint64_t
 // ---- One message ------------------------------------------------------------------------------------
 
 // Without the pump: somebody else holds it.
-[[gnu::always_inline]] inline Status Channel::enqueue(ChannelQueue* queue, Message* message,
-                                                      std::uint64_t tag, bool may_discard) noexcept {
+[[gnu::always_inline]] inline Status Conversation::enqueue(CountedQueue* queue, Message* message,
+                                                           std::uint64_t tag, bool may_discard) noexcept {
   Message* gone = nullptr;
   const Pushed pushed = queue->push(message, tag, may_discard, &gone);
   if (pushed == Pushed::kFull) [[unlikely]]
@@ -111,8 +111,8 @@ Status Channel::admit(const ChannelQueue* queue, Message& message, std::uint64_t
 }
 
 // LWMQ_E_FULL comes only without `may_discard`, where something would have to be discarded.
-[[gnu::always_inline]] inline Status Channel::try_post(ChannelQueue* queue, Message* message,
-                                                       std::uint64_t tag, bool may_discard) noexcept {
+[[gnu::always_inline]] inline Status Conversation::try_post(CountedQueue* queue, Message* message,
+                                                            std::uint64_t tag, bool may_discard) noexcept {
   Status status = check_posting();
   if (status == LWMQ_OK) status = admit(queue, *message, tag);
   if (status != LWMQ_OK) [[unlikely]]
@@ -121,13 +121,13 @@ Status Channel::admit(const ChannelQueue* queue, Message& message, std::uint64_t
   return post_with_pump(queue, message, tag, may_discard);
 }
 
-Status Channel::post(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept {
+Status Conversation::post(CountedQueue* queue, Message* message, std::uint64_t tag) noexcept {
   return try_post(queue, message, tag, true);
 }
 
 // With the pump in hand, which it gives away.
-Status Channel::post_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag,
-                               bool may_discard) noexcept {
+Status Conversation::post_with_pump(CountedQueue* queue, Message* message, std::uint64_t tag,
+                                    bool may_discard) noexcept {
   if (queue->empty() && sender_.put(message) == Sent::kAll) [[likely]] {
     const bool passed = sender_.passes();
     queue->count_direct(1);
@@ -140,8 +140,8 @@ Status Channel::post_with_pump(ChannelQueue* queue, Message* message, std::uint6
 }
 
 // The same, where it cannot go out at once.
-Status Channel::push_with_pump(ChannelQueue* queue, Message* message, std::uint64_t tag,
-                               bool may_discard) noexcept {
+Status Conversation::push_with_pump(CountedQueue* queue, Message* message, std::uint64_t tag,
+                                    bool may_discard) noexcept {
   if (phase_.load(std::memory_order_relaxed) == Phase::kClosed) {  // since check_posting; seen with the pump
     release_pump();
     return refuse_phase();
@@ -158,7 +158,7 @@ Status Channel::push_with_pump(ChannelQueue* queue, Message* message, std::uint6
   return pushed == Pushed::kFull ? LWMQ_E_FULL : LWMQ_OK;
 }
 
-Status Channel::post_bytes(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept {
+Status Conversation::post_bytes(CountedQueue* queue, const void* data, std::uint64_t bytes) noexcept {
   if (bytes > tli_options_.buffer_bytes) [[unlikely]]
     return too_big(bytes, bytes);
   if (const Status status = check_posting(); status != LWMQ_OK) [[unlikely]]
@@ -174,8 +174,8 @@ Status Channel::post_bytes(ChannelQueue* queue, const void* data, std::uint64_t 
 }
 
 // What post_bytes does where the bytes cannot go out at once.
-[[gnu::noinline]] Status Channel::post_copy(ChannelQueue* queue, const void* data, std::uint64_t bytes,
-                                            bool has_pump) noexcept {
+[[gnu::noinline]] Status Conversation::post_copy(CountedQueue* queue, const void* data, std::uint64_t bytes,
+                                                 bool has_pump) noexcept {
   Message* message = Message::copy_of(data, bytes);
   if (message == nullptr) {
     if (has_pump) release_pump();
@@ -190,7 +190,7 @@ Status Channel::post_bytes(ChannelQueue* queue, const void* data, std::uint64_t 
 
 // Of a channel that was closed while we posted: takes our message back. False: close has dropped it, and
 // counted it. What else is there belongs to other posters, who look for theirs.
-bool Channel::withdraw(ChannelQueue* queue, Message* message) noexcept {
+bool Conversation::withdraw(CountedQueue* queue, Message* message) noexcept {
   take_pump();
   while (Message* one = queue->drop()) {
     one->next = withdrawn_;
@@ -212,8 +212,8 @@ bool Channel::withdraw(ChannelQueue* queue, Message* message) noexcept {
 // Until `attempt` answers something else than LWMQ_E_FULL: that, or LWMQ_E_TIMED_OUT; LWMQ_E_FULL where it
 // was not to wait.
 template <typename Attempt>
-Status Channel::when_there_is_room(ChannelQueue* queue, std::uint32_t timeout_ms,
-                                   Attempt&& attempt) noexcept {
+Status Conversation::when_there_is_room(CountedQueue* queue, std::uint32_t timeout_ms,
+                                        Attempt&& attempt) noexcept {
   if (timeout_ms == 0) return attempt();
   if (!queue->is_bounded()) {
     return fail(
@@ -222,7 +222,7 @@ Status Channel::when_there_is_room(ChannelQueue* queue, std::uint32_t timeout_ms
         timeout_ms, queue->kind(), address_.c_str());
   }
   const std::int64_t deadline = os::deadline_of(timeout_ms);
-  const Inside inside(*this);
+  const Shared::Inside inside(shared_);
   queue->begin_wait();
   Status status = LWMQ_E_FULL;
   for (;;) {
@@ -236,8 +236,8 @@ Status Channel::when_there_is_room(ChannelQueue* queue, std::uint32_t timeout_ms
   return status;
 }
 
-Status Channel::post_wait(ChannelQueue* queue, Message* message, std::uint64_t tag, std::uint32_t timeout_ms,
-                          bool or_discard) noexcept {
+Status Conversation::post_wait(CountedQueue* queue, Message* message, std::uint64_t tag,
+                               std::uint32_t timeout_ms, bool or_discard) noexcept {
   if (timeout_ms == 0) return try_post(queue, message, tag, or_discard);
   const Status status =
       when_there_is_room(queue, timeout_ms, [&] { return try_post(queue, message, tag, false); });
@@ -245,7 +245,7 @@ Status Channel::post_wait(ChannelQueue* queue, Message* message, std::uint64_t t
   return try_post(queue, message, tag, true);  // the rule of its kind applies
 }
 
-Status Channel::wait_room(ChannelQueue* queue, std::uint32_t timeout_ms) noexcept {
+Status Conversation::wait_room(CountedQueue* queue, std::uint32_t timeout_ms) noexcept {
   return when_there_is_room(queue, timeout_ms, [&] {
     const Status status = check_posting();
     const bool full = queue->is_bounded() && queue->counts().queued >= queue->capacity();
@@ -253,7 +253,7 @@ Status Channel::wait_room(ChannelQueue* queue, std::uint32_t timeout_ms) noexcep
   });
 }
 
-void Channel::wake_posters() noexcept {
+void Conversation::wake_posters() noexcept {
   std::atomic_thread_fence(
       std::memory_order_seq_cst);  // who counts as waiting from here on sees the new phase
   scheduler_.for_each([](SendQueue* queue) { queue->announce_room(); });
@@ -265,7 +265,7 @@ void Channel::wake_posters() noexcept {
 // what becomes of it then; make, as the queue will take it, or null; queued and refused, what becomes of it
 // then.
 template <typename Source>
-Status Channel::post_all(ChannelQueue* queue, Source&& source, std::uint64_t* out_posted) noexcept {
+Status Conversation::post_all(CountedQueue* queue, Source&& source, std::uint64_t* out_posted) noexcept {
   *out_posted = 0;
   Status status = check_posting();
   if (status != LWMQ_OK) return status;
@@ -310,7 +310,7 @@ Status Channel::post_all(ChannelQueue* queue, Source&& source, std::uint64_t* ou
   return phase_.load(std::memory_order_relaxed) == Phase::kClosed ? refuse_phase() : status;
 }
 
-Status Channel::admit_all(const lwmq_bytes* frames, std::uint64_t count) const noexcept {
+Status Conversation::admit_all(const lwmq_bytes* frames, std::uint64_t count) const noexcept {
   for (std::uint64_t i = 0; i < count; ++i) {
     if (frames[i].bytes > tli_options_.buffer_bytes) {
       return fail(LWMQ_E_TOO_BIG,
@@ -327,8 +327,8 @@ Status Channel::admit_all(const lwmq_bytes* frames, std::uint64_t count) const n
   return LWMQ_OK;
 }
 
-Status Channel::post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::uint64_t count,
-                          std::uint64_t* out_posted) noexcept {
+Status Conversation::post_many(CountedQueue* queue, const lwmq_bytes* frames, std::uint64_t count,
+                               std::uint64_t* out_posted) noexcept {
   *out_posted = 0;
   if (const Status status = admit_all(frames, count); status != LWMQ_OK) return status;
   struct Frames {
@@ -346,8 +346,8 @@ Status Channel::post_many(ChannelQueue* queue, const lwmq_bytes* frames, std::ui
   return post_all(queue, Frames{frames, count}, out_posted);
 }
 
-Status Channel::admit_all(const ChannelQueue* queue, Message* const* messages,
-                          std::uint64_t count) const noexcept {
+Status Conversation::admit_all(const CountedQueue* queue, Message* const* messages,
+                               std::uint64_t count) const noexcept {
   for (std::uint64_t i = 0; i < count; ++i) {
     if (messages[i] == nullptr) {
       return fail(LWMQ_E_INVALID, "message %" PRIu64 " of %" PRIu64 " is NULL; none was posted (%s)", i,
@@ -363,8 +363,8 @@ Status Channel::admit_all(const ChannelQueue* queue, Message* const* messages,
   return LWMQ_OK;
 }
 
-Status Channel::post_messages(ChannelQueue* queue, Message** messages, std::uint64_t count,
-                              std::uint64_t* out_posted) noexcept {
+Status Conversation::post_messages(CountedQueue* queue, Message** messages, std::uint64_t count,
+                                   std::uint64_t* out_posted) noexcept {
   *out_posted = 0;
   if (const Status status = admit_all(queue, messages, count); status != LWMQ_OK) return status;
   struct Handles {

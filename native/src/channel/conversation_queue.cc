@@ -5,19 +5,14 @@
 // leaves. While nobody receives, the service thread lands: the transport is armed, and its descriptor is
 // among those that the thread sleeps on.
 //
-// Two meetings, beside those of channel.h:
-//
-//   follower  who will sleep counts itself in followers_, then looks at the queue (its lock); who delivers
-//             puts a message there (the lock), then loads followers_: one of the two sees the other
-//   leave     who will sleep loads leaves_, counts itself in followers_, then finds the landing side taken:
-//             it sleeps on that value. Who releases it then adds to leaves_ where followers_ shows somebody
+// Two meetings of shared.h are theirs: follower and leave.
 #include <sched.h>
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "channel/channel.h"
+#include "channel/conversation.h"
 #include "os/clock.h"
 #include "os/deadline.h"
 #include "os/identity.h"
@@ -41,7 +36,7 @@ constexpr std::uint32_t kReleaseGlances = 64;  // a microsecond: no store stays 
 // With the landing side in hand: about `limit` messages go into the receive queue. What stays there is
 // copied, so that the peer's buffers come back; what is taken at once may lie where it landed. What there is
 // no memory for stays where it is.
-Channel::Left Channel::land_into_queue(std::uint64_t limit, bool stays, Completions& completions) {
+Conversation::Left Conversation::land_into_queue(std::uint64_t limit, bool stays, Completions& completions) {
   const bool connected = receiver_.transport() != nullptr;
   Status status = LWMQ_OK;
   for (; limit > 0; --limit) {
@@ -76,7 +71,7 @@ Channel::Left Channel::land_into_queue(std::uint64_t limit, bool stays, Completi
 // queue is what has come so far, at most what the peer's buffers hold; but in a flood not each time: who did
 // nothing but land and discard would hardly receive. Of an unbounded one no more lands than is asked for, and
 // what is small need not go through it.
-void Channel::land_for(Messages& into, Completions& completions) {
+void Conversation::land_for(Messages& into, Completions& completions) {
   if (queue_->is_bounded()) {
     if (takes_of_flood_ > 0 && !queue_->empty() && os::coarse_now_ns() == flood_ns_) {
       takes_of_flood_ -= std::min<std::uint64_t>(takes_of_flood_, into.left());
@@ -104,26 +99,26 @@ void Channel::land_for(Messages& into, Completions& completions) {
 // The service thread's, while nobody receives, or slowly. An application that is quick does better alone:
 // what we land goes through the queue and its lock, and takes time of a core. Who has found nothing, and
 // polls, waits for us all the same.
-std::int64_t Channel::land_for_nobody(std::int64_t now_ns) {
+std::int64_t Conversation::land_for_nobody(std::int64_t now_ns) {
   if (queue_ == nullptr) return service::kNever;
   if (now_ns - looked_ns_ >= kTick) {
     const std::uint64_t taken = receiver_.messages() - queue_->size() - queue_->discarded();
     const auto since = static_cast<std::int64_t>(taken - taken_seen_);  // the three are not of one moment
-    is_quick_ = since >= kQuick && !is_one_of_several();
+    is_quick_ = since >= kQuick && shared_.is_alone;
     taken_seen_ = taken;
     looked_ns_ = now_ns;
-    if (is_quick_) ring();  // others that poll may have some of it
+    if (is_quick_) shared_.ring();  // others that poll may have some of it
   }
   if (is_quick_ && !armed_.load(std::memory_order_relaxed)) return looked_ns_ + kTick;
   return land_waiting(now_ns);
 }
 
 // Into the queue, for whoever takes next.
-std::int64_t Channel::land_waiting(std::int64_t now_ns) {
+std::int64_t Conversation::land_waiting(std::int64_t now_ns) {
   if (queue_ == nullptr) return service::kNever;
   if (!landing_.try_take()) {
     // A leader that waits looks by itself; another one may have armed, and looked, before what we came for.
-    return leader_waits_.load(std::memory_order_acquire) ? service::kNever : now_ns + os::kMillisecond;
+    return shared_.leader_waits.load(std::memory_order_acquire) ? service::kNever : now_ns + os::kMillisecond;
   }
   Completions completions;  // gone behind the landing side's release
   const Left left = land_into_queue(kLandAtOnce, true, completions);
@@ -147,58 +142,60 @@ std::int64_t Channel::land_waiting(std::int64_t now_ns) {
 
 // Behind the landing side's release: something may be in the queue that those who sleep do not know of. Where
 // there is nothing, one of them waits in the transport in our place.
-void Channel::note_delivered() noexcept {
+void Conversation::note_delivered() noexcept {
   if (queue_->empty()) return wake_follower();
-  if (head().followers_.load(std::memory_order_relaxed) > 0) changed();  // sync: follower
-  ring();
+  if (shared_.followers.load(std::memory_order_relaxed) > 0) shared_.changed();  // sync: follower
+  shared_.ring();
 }
 
 // Behind the landing side's release: one of those who sleep leads, unless one was called and has not come
 // yet. Who was not asleep when the call went out takes it back: it begins to follow, or does not fall asleep.
-void Channel::wake_follower() noexcept {
-  if (followers_.load(std::memory_order_relaxed) == 0 || called_.load(std::memory_order_relaxed))
+void Conversation::wake_follower() noexcept {
+  if (shared_.followers.load(std::memory_order_relaxed) == 0 ||
+      shared_.called.load(std::memory_order_relaxed))
     return;  // sync: follower
-  called_.store(true, std::memory_order_relaxed);
-  leaves_.fetch_add(1, std::memory_order_release);  // sync: leave
-  os::futex_wake_one(leaves_, os::Sleepers::kOfThisProcess);
+  shared_.called.store(true, std::memory_order_relaxed);
+  shared_.leaves.fetch_add(1, std::memory_order_release);  // sync: leave
+  os::futex_wake_one(shared_.leaves, os::Sleepers::kOfThisProcess);
 }
 
 // Without the landing side, before a receive answers that there is nothing: whoever polls sleeps while
 // another thread waits in the transport, which rings when it leaves. False: nobody waits there now, or
 // something has come.
-bool Channel::may_leave_behind_leader() noexcept {
-  Descriptor* descriptor = descriptor_.load(std::memory_order_acquire);
+bool Conversation::may_leave_behind_leader() noexcept {
+  Descriptor* descriptor = shared_.descriptor.load(std::memory_order_acquire);
   if (descriptor == nullptr) return true;
   descriptor->drain();
-  if (leader_waits_.load(std::memory_order_acquire) && queue_->empty() && phase_.load() == Phase::kOpen)
+  if (shared_.leader_waits.load(std::memory_order_acquire) && queue_->empty() &&
+      phase_.load() == Phase::kOpen)
     return true;
-  ring();
+  shared_.ring();
   sched_yield();  // another one lands just now
   return false;
 }
 
-Status Channel::take_queued(How how, Messages& into) {
+Status Conversation::take_queued(How how, Messages& into) {
   if (const Status status = check_receiving(false); status != LWMQ_OK) return status;
   const std::uint32_t timeout_ms = how.timeout_ms;
-  std::optional<Inside> inside;  // gone last
+  std::optional<Shared::Inside> inside;  // gone last
   struct Following {
-    Channel& channel;
+    Shared& shared;
     bool on = false;
     bool called = false;  // perhaps we, since the receive began
     void begin() noexcept {
       on = true;
-      channel.called_.store(false, std::memory_order_relaxed);
-      channel.followers_.fetch_add(1);  // sync: follower
+      shared.called.store(false, std::memory_order_relaxed);
+      shared.followers.fetch_add(1);  // sync: follower
     }
     void end() noexcept {
       if (!std::exchange(on, false)) return;
-      channel.followers_.fetch_sub(1, std::memory_order_relaxed);
-      if (channel.called_.exchange(false, std::memory_order_relaxed)) called = true;
+      shared.followers.fetch_sub(1, std::memory_order_relaxed);
+      if (shared.called.exchange(false, std::memory_order_relaxed)) called = true;
     }
     ~Following() { end(); }
-  } following{*this};
+  } following{shared_};
   std::int64_t deadline = 0;
-  std::uint32_t seen = 0;  // of leaves_, from before we count as a follower
+  std::uint32_t seen = 0;  // of shared_.leaves, from before we count as a follower
   bool leads = false;
   bool drained = false;  // the descriptor, and then something was there: more may be behind it
   // Without the landing side: somebody else leads now, and polls.
@@ -206,16 +203,16 @@ Status Channel::take_queued(How how, Messages& into) {
     following.end();
     if (leads || following.called) wake_follower();
     const bool has_nothing = status == LWMQ_E_EMPTY || status == LWMQ_E_TIMED_OUT;
-    if (!has_nothing && (deadline != 0 || drained || !queue_->empty())) ring();
+    if (!has_nothing && (deadline != 0 || drained || !queue_->empty())) shared_.ring();
     note_activity();
     return status;
   };
   for (bool first = true;; first = false) {
-    if (!following.on) seen = leaves_.load(std::memory_order_acquire);  // sync: leave
+    if (!following.on) seen = shared_.leaves.load(std::memory_order_acquire);  // sync: leave
     Completions completions;  // gone behind the landing side's release
     leads = landing_.try_take();
     // What another thread lands just now comes first; one that waits in the transport is not waited for.
-    while (!leads && queue_->is_bounded() && !leader_waits_.load(std::memory_order_acquire)) {
+    while (!leads && queue_->is_bounded() && !shared_.leader_waits.load(std::memory_order_acquire)) {
       os::pause();
       leads = landing_.try_take();
       if (!leads) sched_yield();
@@ -231,20 +228,20 @@ Status Channel::take_queued(How how, Messages& into) {
     }
     Status status = into.count() > 0 ? LWMQ_OK : queue_->take(into);
     if (status != LWMQ_E_EMPTY || !open) {
-      if (!open && !inside) inside.emplace(*this);
+      if (!open && !inside) inside.emplace(shared_);
       if (leads) landing_.release();
       if (status != LWMQ_E_EMPTY) return leave(status);
-      if (drained) ring();  // who polls hears of the end, too
+      if (drained) shared_.ring();  // who polls hears of the end, too
       return refuse_phase();
     }
     if (timeout_ms != 0 && deadline == 0) deadline = os::deadline_of(timeout_ms);
     const std::uint32_t left = timeout_ms == 0 ? 0 : os::ms_left(deadline);
     lwmq_tli_transport* transport = leads ? receiver_.transport() : nullptr;
     if (transport != nullptr && !peer_gone_.load(std::memory_order_acquire) && left > 0) {
-      leader_waits_.store(true, std::memory_order_release);
+      shared_.leader_waits.store(true, std::memory_order_release);
       status = tli_->wait(transport, LWMQ_TLI_WAIT_EXTENT, std::min(left, os::kWaitSliceMs));
-      leader_waits_.store(false, std::memory_order_release);
-      if (!inside) inside.emplace(*this);
+      shared_.leader_waits.store(false, std::memory_order_release);
+      if (!inside) inside.emplace(shared_);
       landing_.release();
       if (status == LWMQ_E_INTERRUPTED) return leave(status);
       continue;
@@ -259,16 +256,16 @@ Status Channel::take_queued(How how, Messages& into) {
     if (status != LWMQ_OK) return leave(status);
     if (left == 0) return leave(timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT);
     if (!following.on) {
-      if (!inside) inside.emplace(*this);
+      if (!inside) inside.emplace(shared_);
       following.begin();
       // Who leaves just now has no fence between its release and its look at us: until we see the one.
-      if (!leads && !leader_waits_.load(std::memory_order_acquire))
+      if (!leads && !shared_.leader_waits.load(std::memory_order_acquire))
         os::spin_until([this] { return landing_.may_be_free(); }, kReleaseGlances);
       continue;
     }
     status = os::wait_for_change(
         seen, leads ? deadline : std::min(deadline, os::now_ns() + os::kWaitSliceMs * os::kMillisecond),
-        leaves_);
+        shared_.leaves);
     following.end();
     if (status != LWMQ_OK && (status != LWMQ_E_TIMED_OUT || os::ms_left(deadline) == 0)) return leave(status);
   }

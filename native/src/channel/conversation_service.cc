@@ -2,10 +2,9 @@
 // a lost peer.
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <utility>
 
-#include "channel/channel.h"
+#include "channel/conversation.h"
 #include "filters/filtered.h"
 #include "os/clock.h"
 #include "os/deadline.h"
@@ -58,24 +57,8 @@ bool is_lasting(Status status) noexcept {
 
 }  // namespace
 
-void Channel::changed() noexcept {
-  changes_.fetch_add(1, std::memory_order_release);  // sync: change
-  os::futex_wake_all(changes_, os::Sleepers::kOfThisProcess);
-  if (queue_ != nullptr) {
-    leaves_.fetch_add(1, std::memory_order_release);  // sync: leave
-    os::futex_wake_all(leaves_, os::Sleepers::kOfThisProcess);
-  }
-  if (head_ != nullptr) head_->changed();
-}
-
-// Also for those who poll: a receive has something to say.
-void Channel::announce() noexcept {
-  changed();
-  ring();
-}
-
 // What `lwmq top` shows; the service thread looks while the channel is in use and once after.
-void Channel::note_figures() noexcept {
+void Conversation::note_figures() noexcept {
   stats::Entry& entry = *entry_;
   lwmq_tli_peer peer{};
   lwmq_tli_transport* transport = attached_.load(std::memory_order_acquire);  // ours to take away
@@ -90,18 +73,18 @@ void Channel::note_figures() noexcept {
   stats::set(entry.messages_queued, raw_ ? 0 : scheduler_.message_count());
   stats::set(entry.messages_lost, messages_lost_.load(std::memory_order_relaxed));
   stats::set(entry.messages_posted, raw_ ? sender_.messages() : scheduler_.posted());
-  if (queue_ != nullptr && head_ == nullptr) {  // of several transports the head's
+  if (queue_ != nullptr && place_ == 0) {  // of several transports the first's
     stats::set(entry.receive_queued, queue_->size());
     stats::set(entry.messages_discarded, queue_->discarded());
   }
   stats::set(entry.clients_refused, clients_refused_.load(std::memory_order_relaxed));
-  if (merge_ != nullptr) stats::set(entry.duplicates_dropped, merge_->duplicates());
+  if (is_redundant() && place_ == 0) stats::set(entry.duplicates_dropped, shared_.merge->duplicates());
   if (!raw_) note_queues();
 }
 
 // ---- Failures that other threads report -------------------------------------------------------------
 
-void Channel::set_connect_failure(Status status) noexcept {
+void Conversation::set_connect_failure(Status status) noexcept {
   {
     const std::lock_guard lock(failure_mutex_);
     const Status lasting = is_lasting(status) ? status : LWMQ_OK;
@@ -110,18 +93,18 @@ void Channel::set_connect_failure(Status status) noexcept {
     failure_told_ = failure_told_ && same;
     if (same) return;
   }
-  announce();
+  shared_.announce();
 }
 
 // The last one, until an attempt succeeds; of several transports once, because the others go on.
-Status Channel::connect_failure() {
+Status Conversation::connect_failure() {
   const std::lock_guard lock(failure_mutex_);
-  if (is_one_of_several() && std::exchange(failure_told_, true)) return LWMQ_OK;
+  if (!shared_.is_alone && std::exchange(failure_told_, true)) return LWMQ_OK;
   return failure_.tell();
 }
 
 // Into the receive queue.
-void Channel::report_connect_failure() {
+void Conversation::report_connect_failure() {
   if (attached_.load(std::memory_order_acquire) != nullptr) return;
   std::unique_ptr<Report> report = Report::make();
   if (report == nullptr) return;  // the next look tells
@@ -132,7 +115,7 @@ void Channel::report_connect_failure() {
 }
 
 // With the landing side in hand.
-void Channel::set_broken(Status status) noexcept {
+void Conversation::set_broken(Status status) noexcept {
   receiver_.break_off();
   const std::lock_guard lock(failure_mutex_);
   if (broken_.status() == LWMQ_OK) broken_.keep(status);  // the first one counts
@@ -140,7 +123,7 @@ void Channel::set_broken(Status status) noexcept {
 
 // With the landing side in hand: nothing that the sender of `landed`, which was no message, says can be
 // believed any more. Its conversation ends; the report comes in order. False: it has ended already.
-bool Channel::note_corrupt(const Landed& landed) noexcept {
+bool Conversation::note_corrupt(const Landed& landed) noexcept {
   if (landed.transport != nullptr && landed.transport != receiver_.transport()) return false;
   set_broken(LWMQ_E_CORRUPT);
   return true;
@@ -148,11 +131,11 @@ bool Channel::note_corrupt(const Landed& landed) noexcept {
 
 // ---- Meeting ----------------------------------------------------------------------------------------
 
-Status Channel::listen() noexcept {
+Status Conversation::listen() noexcept {
   lwmq_tli_listener* listener = nullptr;
   lwmq_tli_options options = tli_options_;
   options.ring = [](void* self) {
-    service::ServiceThread::attending().request(&static_cast<Channel*>(self)->attend_);
+    service::ServiceThread::attending().request(&static_cast<Conversation*>(self)->attend_);
   };
   options.ring_context = this;
   Status status = filters::listen(*provider_, address_.c_str(), options, filters_, &listener);
@@ -170,7 +153,7 @@ Status Channel::listen() noexcept {
 
 // Begins an attempt where none is under way, and takes it as far as it goes. Returns when to call again. On
 // the connecting thread; once on the application's, in open.
-std::int64_t Channel::connect(std::int64_t now_ns) noexcept {
+std::int64_t Conversation::connect(std::int64_t now_ns) noexcept {
   if (role_ == LWMQ_ROLE_SERVER) return service::kNever;
   // One at a time: who looked before the other has bound the address would connect us to ourselves.
   const std::lock_guard lock(connect_mutex_);
@@ -201,7 +184,7 @@ std::int64_t Channel::connect(std::int64_t now_ns) noexcept {
     status = listen();
     if (status == LWMQ_OK) {
       set_connect_failure(LWMQ_OK);
-      changed();  // for settle_role
+      shared_.changed();  // for settle_role
       service::ServiceThread::attending().request(&attend_);
       return service::kNever;
     }
@@ -212,7 +195,7 @@ std::int64_t Channel::connect(std::int64_t now_ns) noexcept {
 }
 
 // With connect_mutex_, as unwatch_attempt. Returns when to look at the attempt again, if nothing calls.
-std::int64_t Channel::watch_attempt(std::int64_t now_ns) noexcept {
+std::int64_t Conversation::watch_attempt(std::int64_t now_ns) noexcept {
   const std::int64_t until = attempt_began_ns_ + kAttemptNs;
   const int fd = provider_->attempt->descriptor(attempt_);
   if (fd >= 0 && service::ServiceThread::connecting().watch(&connect_, fd) == LWMQ_OK) return until;
@@ -220,13 +203,13 @@ std::int64_t Channel::watch_attempt(std::int64_t now_ns) noexcept {
   return std::min(until, now_ns + std::clamp(share, os::kMillisecond, kLookMaxNs));
 }
 
-void Channel::unwatch_attempt() noexcept {
+void Conversation::unwatch_attempt() noexcept {
   const int fd = provider_->attempt->descriptor(attempt_);
   if (fd >= 0) service::ServiceThread::connecting().unwatch(fd);
 }
 
 // When the connecting thread comes no more.
-void Channel::cancel_attempt() noexcept {
+void Conversation::cancel_attempt() noexcept {
   const std::lock_guard lock(connect_mutex_);
   if (attempt_ == nullptr) return;
   unwatch_attempt();
@@ -235,22 +218,22 @@ void Channel::cancel_attempt() noexcept {
 
 // Whether somebody listens decides what an automatic role becomes: that is mostly settled when open returns,
 // where it takes but a moment. Waits for the connecting thread.
-void Channel::settle_role() noexcept {
-  const Inside inside(*this);
+void Conversation::settle_role() noexcept {
+  const Shared::Inside inside(shared_);
   const std::int64_t deadline = os::deadline_of(kSettleMs);
   const auto is_under_way = [this] {
     const std::lock_guard lock(connect_mutex_);
     return attempt_ != nullptr;
   };
   for (;;) {
-    const std::uint32_t seen = changes_.load(std::memory_order_acquire);  // sync: change
+    const std::uint32_t seen = shared_.changes.load(std::memory_order_acquire);  // sync: change
     if (phase_.load() != Phase::kOpen || !is_under_way()) return;
-    if (os::wait_for_change(seen, deadline, changes_) != LWMQ_OK) return;
+    if (os::wait_for_change(seen, deadline, shared_.changes) != LWMQ_OK) return;
   }
 }
 
 // Takes the next peer, if one waits: 0; else when to look again. On the attending thread.
-std::int64_t Channel::accept_next(std::int64_t now_ns) noexcept {
+std::int64_t Conversation::accept_next(std::int64_t now_ns) noexcept {
   for (std::uint32_t i = 0; i < kAcceptAttempts; ++i) {
     lwmq_tli_transport* transport = nullptr;
     const Status status = provider_->listener->accept(listener_.load(std::memory_order_relaxed), &transport);
@@ -265,82 +248,16 @@ std::int64_t Channel::accept_next(std::int64_t now_ns) noexcept {
   return now_ns + os::kMillisecond;  // others may wait behind them
 }
 
-// Channels of one process have numbers; 0 is none.
-bool Channel::is_same(const lwmq_tli_peer& one, const lwmq_tli_peer& other) noexcept {
-  return one.channel != 0 && one.channel == other.channel &&
-         std::memcmp(one.instance, other.instance, sizeof one.instance) == 0;
-}
-
-// Another transport of ours to the same channel of the same process, or null. With peers_mutex_ of the head.
-const Channel* Channel::other_way_to(const lwmq_tli_peer& peer) noexcept {
-  const auto is_one = [this, &peer](const Channel& channel) {
-    return &channel != this && channel.has_peer_ && is_same(*channel.peer_, peer);
-  };
-  const Channel& first = head();
-  if (is_one(first)) return &first;
-  const auto found = std::find_if(first.more_.begin(), first.more_.end(),
-                                  [&is_one](const Channel* channel) { return is_one(*channel); });
-  return found == first.more_.end() ? nullptr : *found;
-}
-
-// LWMQ_E_INVALID: of several transports one leads there already, and they are not redundant.
-Status Channel::meet(const lwmq_tli_peer& peer) noexcept {
-  const std::lock_guard lock(head().peers_mutex_);
-  const Channel* same = other_way_to(peer);
-  if (same != nullptr && !redundant_) {
-    return fail(LWMQ_E_INVALID,
-                "the peer at %s, a channel of %s, is reached over %s already: two transports of a channel "
-                "lead to different peers, or are redundant on both sides, or every message would come twice",
-                address_.c_str(), peer.name, same->address_.c_str());
-  }
-  if (!peer_ || !is_same(*peer_, peer)) was_cut_ = false;
-  peer_ = peer;
-  has_peer_ = true;
-  ++peers_met_;
-  return LWMQ_OK;
-}
-
-// True: there is another way to the peer that we part from. Of redundant ways the end is the peer's,
-// whichever comes last: it has closed where one of them has brought everything, and is lost where none has
-// and one was short of `unsent`, or cut.
-bool Channel::part(Status* status, std::uint64_t* unsent) noexcept {
-  Channel& first = head();
-  const std::lock_guard lock(first.peers_mutex_);
-  has_peer_ = false;
-  if (!redundant_) return other_way_to(*peer_) != nullptr;
-  if (!first.parted_ || !is_same(first.parted_->peer, *peer_)) first.parted_ = Parted{*peer_};
-  Parted& parted = *first.parted_;
-  const bool closed = *status == LWMQ_E_CLOSED;
-  if (!closed) was_cut_ = true;
-  if (closed && !was_cut_ && !has_dropped()) parted.brought_all = true;
-  parted.was_short = parted.was_short || !closed;
-  parted.unsent = std::max(parted.unsent, *unsent);
-  if (parted.brought_all && *status == LWMQ_E_PEER_LOST) {
-    *status = LWMQ_E_CLOSED;
-  } else if (!parted.brought_all && parted.was_short && closed) {
-    *status = LWMQ_E_PEER_LOST;
-    *unsent = parted.unsent;
-  }
-  return other_way_to(*peer_) != nullptr;
-}
-
-Status Channel::peer(lwmq_peer* out_peer) {
+Status Conversation::peer(lwmq_peer* out_peer) {
   if (phase_.load() == Phase::kClosed || os::forked()) return refuse_phase();
-  const std::lock_guard lock(head().peers_mutex_);
-  if (!peer_) return LWMQ_E_EMPTY;
-  out_peer->connected = has_peer_ ? 1 : 0;
-  out_peer->pid = peer_->pid;
-  out_peer->uid = peer_->uid;
-  out_peer->number = peers_met_;
-  std::memcpy(out_peer->instance, peer_->instance, sizeof out_peer->instance);
-  return LWMQ_OK;
+  return shared_.peers.tell(place_, out_peer);
 }
 
 // False: the transport is closed again, and the failure says why.
-bool Channel::attach(lwmq_tli_transport* transport) noexcept {
+bool Conversation::attach(lwmq_tli_transport* transport) noexcept {
   lwmq_tli_peer peer{};
   tli_->peer(transport, &peer);
-  if (const Status status = meet(peer); status != LWMQ_OK) {
+  if (const Status status = shared_.peers.meet(place_, peer, is_redundant()); status != LWMQ_OK) {
     set_connect_failure(status);
     tli_->close(transport, 0, 0);
     return false;
@@ -348,7 +265,7 @@ bool Channel::attach(lwmq_tli_transport* transport) noexcept {
   landing_.take();
   take_pump();
   const bool passes = passes_ && peer.drops != 0;
-  sender_.attach(provider_, transport, passes && !redundant_);  // a number travels with what is encoded
+  sender_.attach(provider_, transport, passes && !is_redundant());  // a number travels with what is encoded
   receiver_.attach(transport, peer.buffers, passes);
   poll_transport();
   peer_gone_.store(false, std::memory_order_relaxed);
@@ -361,30 +278,20 @@ bool Channel::attach(lwmq_tli_transport* transport) noexcept {
   }
   landing_.release();
   pump_and_release();  // what was queued while nobody was there
-  announce();
+  shared_.announce();
   return true;
 }
 
 // ---- Attending --------------------------------------------------------------------------------------
 
-// Of redundant transports: a receive will have something by the mere passing of time.
-std::int64_t Channel::attend_merge(std::int64_t now_ns) noexcept {
-  const std::int64_t until = merge_until_.load(std::memory_order_relaxed);
-  if (until == 0) return service::kNever;
-  if (now_ns < until) return until;
-  merge_until_.store(0, std::memory_order_relaxed);
-  ring();
-  return service::kNever;
-}
-
 // While there is a peer nobody is accepted: who tries to connect meanwhile waits, until it gives up.
-void Channel::tend_listener() noexcept {
+void Conversation::tend_listener() noexcept {
   if (provider_->listener->tend == nullptr || attached_.load(std::memory_order_relaxed) == nullptr) return;
   if (auto* listener = listener_.load(std::memory_order_acquire); listener != nullptr)
     provider_->listener->tend(listener);
 }
 
-std::int64_t Channel::attend(std::int64_t now_ns, bool alone) noexcept {
+std::int64_t Conversation::attend(std::int64_t now_ns, bool alone) noexcept {
   // Only this thread takes a transport away, so that the one we see here stays.
   if (lwmq_tli_transport* transport = attached_.load(std::memory_order_acquire); transport != nullptr) {
     const bool gone =
@@ -405,7 +312,7 @@ std::int64_t Channel::attend(std::int64_t now_ns, bool alone) noexcept {
 }
 
 // Ships what a poster handed over. Between two calls the pump stays handed, so that posts are enqueues alone.
-std::int64_t Channel::ship_waiting(std::int64_t now_ns, bool alone) noexcept {
+std::int64_t Conversation::ship_waiting(std::int64_t now_ns, bool alone) noexcept {
   if (!pump_.adopt()) return service::kNever;
   Completions completions;
   const std::uint64_t before = sender_.messages();
@@ -430,7 +337,7 @@ std::int64_t Channel::ship_waiting(std::int64_t now_ns, bool alone) noexcept {
       return alone ? now_ns : now_ns + room_wait_ns_;
     case Sent::kAll:
       pump_and_release();  // looks again after the release
-      changed();           // for those who flush
+      shared_.changed();   // for those who flush
       return service::kNever;
     case Sent::kPeerGone:
       release_and_look();
@@ -445,7 +352,7 @@ std::int64_t Channel::ship_waiting(std::int64_t now_ns, bool alone) noexcept {
 
 // Ships a buffer that stays open while nothing is posted, and looks for the end of the peer's last buffer
 // while nothing is received: so that what was read is also seen to have been read.
-std::int64_t Channel::tidy(std::int64_t now_ns) noexcept {
+std::int64_t Conversation::tidy(std::int64_t now_ns) noexcept {
   if (!active_.load(std::memory_order_relaxed)) return service::kNever;
   const std::uint64_t sent = sender_.messages();
   const std::uint64_t received = receiver_.messages();
@@ -475,7 +382,7 @@ std::int64_t Channel::tidy(std::int64_t now_ns) noexcept {
 }
 
 // Erases what the peer has released by now. False: it holds more, or somebody ships just now.
-bool Channel::has_erased() noexcept {
+bool Conversation::has_erased() noexcept {
   if (!pump_.try_take()) return false;
   lwmq_tli_transport* transport = sender_.transport();
   lwmq_tli_figures figures{};
@@ -486,7 +393,7 @@ bool Channel::has_erased() noexcept {
 }
 
 // Of the peer that broke the protocol, with its text.
-Status Channel::said_broken() noexcept {
+Status Conversation::said_broken() noexcept {
   const std::lock_guard lock(failure_mutex_);
   return broken_.tell();
 }
@@ -494,7 +401,7 @@ Status Channel::said_broken() noexcept {
 // Ends the conversation with a peer that is gone: what it committed goes among the arrivals, then the
 // report; what we shipped and did not see read is counted as lost. False: the application is receiving just
 // now, or there is no memory for what is left; try again.
-bool Channel::retire() noexcept {
+bool Conversation::retire() noexcept {
   Completions completions;  // gone when nothing is locked
   std::unique_ptr<Report> report = Report::make();
   if (report == nullptr || !landing_.try_take()) return false;
@@ -518,7 +425,7 @@ bool Channel::retire() noexcept {
       const bool at_once = sender_.refusals() == 0;
       release_and_look();
       landing_.release();
-      announce();
+      shared_.announce();
       return at_once;
     }
     status = state == LWMQ_TLI_CONNECTED ? sender_.refuse()
@@ -529,7 +436,7 @@ bool Channel::retire() noexcept {
   const bool has_closed = tli_->state(transport, &figures) == LWMQ_TLI_CLOSED;
   std::uint64_t unsent = has_closed ? figures.unsent : 0;  // what it had for us and never shipped
   if (status == LWMQ_E_CLOSED && unsent > 0) status = LWMQ_E_PEER_LOST;
-  const bool reached = part(&status, &unsent);
+  const bool reached = shared_.peers.part(place_, is_redundant(), has_dropped(), &status, &unsent);
   const std::uint64_t unread = count_unread(figures.unread_extents);
   if (unread > 0) cuts_.fetch_add(1, std::memory_order_relaxed);
   const std::uint64_t lost = reached ? 0 : unread;  // what is lost here comes to it the other way
@@ -540,7 +447,7 @@ bool Channel::retire() noexcept {
   }
   if (!reached) {  // so does its end
     say_end_of_peer(status, transport, lost, unsent, *report);
-    report->end = head().ends_.fetch_add(1, std::memory_order_relaxed) + 1;
+    report->end = shared_.ends.fetch_add(1, std::memory_order_relaxed) + 1;
     receiver_.report(std::move(report));
   }
   if (queue_ != nullptr) land_into_queue(receiver_.waiting(), true, completions);  // the report, too
@@ -554,13 +461,13 @@ bool Channel::retire() noexcept {
   release_and_look();
   landing_.release();
   close_transport(transport, 0);
-  announce();  // followers, too
+  shared_.announce();  // followers, too
   return true;
 }
 
 // Of what was shown to the attached peer, how many messages it has not read, as far as we can know: what it
 // said before it closed, else the extents that its transport's figures say.
-std::uint64_t Channel::count_unread(std::uint64_t unread_extents) const noexcept {
+std::uint64_t Conversation::count_unread(std::uint64_t unread_extents) const noexcept {
   const auto received = receiver_.goodbye();
   if (!received) return unread_extents;
   const std::uint64_t sent = sender_.messages_to_peer();
@@ -568,8 +475,8 @@ std::uint64_t Channel::count_unread(std::uint64_t unread_extents) const noexcept
 }
 
 // What the application hears, once, behind everything that the peer had committed.
-void Channel::say_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost,
-                              std::uint64_t unsent, Report& report) noexcept {
+void Conversation::say_end_of_peer(Status status, lwmq_tli_transport* transport, std::uint64_t lost,
+                                   std::uint64_t unsent, Report& report) noexcept {
   lwmq_tli_peer peer{};
   tli_->peer(transport, &peer);
   char short_of[96];

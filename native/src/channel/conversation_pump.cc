@@ -1,5 +1,5 @@
 // Pumping: what the queues hold goes out, by whoever is there; and nothing is left behind when he leaves.
-#include "channel/channel.h"
+#include "channel/conversation.h"
 #include "os/membarrier.h"
 
 namespace lwmq::channel {
@@ -17,7 +17,7 @@ constexpr std::uint32_t kNotesSkipped = 64;
 }  // namespace
 
 // Of a pump that nobody serves.
-void Channel::kick_pump() noexcept {
+void Conversation::kick_pump() noexcept {
   const auto barrier = [this] {  // a guest pays for the home thread, too
     if (pump_.has_home() && !pump_.is_home()) {
       os::heavy_barrier_within();
@@ -34,7 +34,7 @@ void Channel::kick_pump() noexcept {
 }
 
 // With the pump in hand: ships what the queues hold, about `bytes_max` bytes of it.
-Sent Channel::pump(std::uint64_t bytes_max, Completions& completions) noexcept {
+Sent Conversation::pump(std::uint64_t bytes_max, Completions& completions) noexcept {
   if (left_behind_.load(std::memory_order_relaxed)) {
     left_behind_.store(false, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);  // sync: left-behind
@@ -48,7 +48,7 @@ Sent Channel::pump(std::uint64_t bytes_max, Completions& completions) noexcept {
 }
 
 // With the pump in hand: ships what the queues hold, up to a limit, and gives the pump away.
-void Channel::pump_and_release() noexcept {
+void Conversation::pump_and_release() noexcept {
   for (std::uint32_t round = 0; round < kPumpRounds; ++round) {
     {
       Completions completions;
@@ -65,14 +65,14 @@ void Channel::pump_and_release() noexcept {
   hand_pump_over();
 }
 
-void Channel::hand_pump_over() noexcept {
+void Conversation::hand_pump_over() noexcept {
   pump_.hand_over();
   service::ServiceThread::attending().request(&attend_);
 }
 
 // Gives the pump away, with the barrier that must follow. True: it had been served, and somebody has to
 // look at the queues once more.
-bool Channel::release_word() noexcept {
+bool Conversation::release_word() noexcept {
   const bool served = pump_.is_adopted();
   pump_.release();
   if (served) {
@@ -91,13 +91,13 @@ bool Channel::release_word() noexcept {
 }
 
 // With the pump in hand, as anybody.
-void Channel::release_and_look() noexcept {
+void Conversation::release_and_look() noexcept {
   release_word();
   if (left_behind_.load(std::memory_order_relaxed) && pump_.try_take()) pump_and_release();
 }
 
 // With the pump in hand, of a channel that was closed: how many messages there are no more.
-std::uint64_t Channel::drop_queued(Completions& completions) noexcept {
+std::uint64_t Conversation::drop_queued(Completions& completions) noexcept {
   std::uint64_t dropped = 0;
   scheduler_.for_each([&](SendQueue* queue) {
     while (Message* message = queue->drop()) {
@@ -115,7 +115,7 @@ std::uint64_t Channel::drop_queued(Completions& completions) noexcept {
 }
 
 // While nobody is connected the service threads sleep.
-void Channel::note_queued() noexcept {
+void Conversation::note_queued() noexcept {
   if (scheduler_.queue_count() > kQueuesCounted &&
       notes_skipped_.fetch_add(1, std::memory_order_relaxed) % kNotesSkipped != 0)
     return;
@@ -124,9 +124,9 @@ void Channel::note_queued() noexcept {
 }
 
 // Any thread: a queue is never taken away.
-void Channel::note_queues() noexcept {
+void Conversation::note_queues() noexcept {
   scheduler_.for_each([](const SendQueue* queue) {
-    stats::Entry& entry = *static_cast<const ChannelQueue*>(queue)->entry;
+    stats::Entry& entry = *static_cast<const CountedQueue*>(queue)->entry;
     const SendQueue::Counts counts = queue->counts();
     stats::set(entry.messages_posted, counts.posted);
     stats::set(entry.messages_queued, counts.queued);
@@ -136,14 +136,14 @@ void Channel::note_queues() noexcept {
   });
 }
 
-void Channel::take_pump() noexcept { pump_.take_before_others(); }
+void Conversation::take_pump() noexcept { pump_.take_before_others(); }
 
-void Channel::begin_activity() noexcept {
+void Conversation::begin_activity() noexcept {
   active_.store(true, std::memory_order_relaxed);
   service::ServiceThread::attending().request(&attend_);
 }
 
-void Channel::note_peer_gone() noexcept {
+void Conversation::note_peer_gone() noexcept {
   if (peer_gone_.exchange(true, std::memory_order_acq_rel)) return;
   service::ServiceThread::attending().request(&attend_);
 }
