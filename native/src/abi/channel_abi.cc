@@ -4,6 +4,7 @@
 #include "abi/options.h"
 #include "base/status.h"
 #include "channel/channel.h"
+#include "channel/notice.h"
 #include "lwmq/lwmq.h"
 #include "message/message.h"
 #include "os/clock.h"
@@ -15,6 +16,10 @@ using lwmq::channel::Channel;
 using lwmq::channel::ChannelQueue;
 using lwmq::channel::Loan;
 using lwmq::channel::Messages;
+using lwmq::channel::Notice;
+using lwmq::channel::Requests;
+using lwmq::channel::Router;
+using lwmq::channel::Selector;
 using namespace lwmq::abi;  // the handles
 
 namespace {
@@ -327,13 +332,13 @@ lwmq_status lwmq_channel_descriptor(lwmq_channel* channel, int32_t* out_descript
 lwmq_status lwmq_channel_on_message(lwmq_channel* channel, lwmq_on_message callback, void* context) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->notify(callback, 0, context);
+  return Notice::set(*in(channel), callback, 0, context);
 }
 
 lwmq_status lwmq_channel_signal_on_message(lwmq_channel* channel, int32_t signal, void* value) {
   LWMQ_REQUIRE(channel != nullptr);
   LWMQ_ALIVE(channel);
-  return in(channel)->notify(nullptr, signal, value);
+  return Notice::set(*in(channel), nullptr, signal, value);
 }
 
 lwmq_status lwmq_channel_flush(lwmq_channel* channel, uint32_t timeout_ms) {
@@ -435,6 +440,12 @@ lwmq_status lwmq_channel_close(lwmq_channel* channel, uint32_t linger_ms) {
 void lwmq_channel_destroy(lwmq_channel* channel) {
   if (channel == nullptr) return;
   LWMQ_ALIVE(channel);
+  if (!lwmq::os::forked()) {
+    Notice::set(*in(channel), nullptr, 0, nullptr);
+    Selector::forget_everywhere(in(channel));
+    Requests::forget_everywhere(in(channel));
+    Router::forget_everywhere(in(channel));
+  }
   Channel::destroy(in(channel));
 }
 

@@ -3,7 +3,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <csignal>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -11,9 +10,6 @@
 #include <vector>
 
 #include "base/failure.h"
-#include "channel/requests.h"
-#include "channel/router.h"
-#include "channel/selector.h"
 #include "message/external.h"
 #include "os/clock.h"
 #include "os/deadline.h"
@@ -72,10 +68,6 @@ Status Channel::accept(const Settings& settings, lwmq_tli_transport* transport, 
 
 void Channel::destroy(Channel* channel) {
   if (os::forked()) return;  // its threads and its memory are the parent's: the child forgets it
-  channel->notify(nullptr, 0, nullptr);
-  Selector::forget_everywhere(channel);
-  Requests::forget_everywhere(channel);
-  for (const auto& queue : channel->queues_) Router::forget_everywhere(queue.get());
   channel->close(0);
   while (channel->shared_.callers.load() != 0) {  // sync: caller; they were woken
     const timespec pause{0, kLeavingPauseNs};
@@ -651,36 +643,6 @@ Status Channel::wait_peer(std::uint32_t transport, std::uint32_t timeout_ms, lwm
   Conversation* found = nullptr;
   const Status status = find(transport, &found);
   return status != LWMQ_OK ? status : found->wait_peer(timeout_ms, peer);
-}
-
-Status Channel::notify(lwmq_on_message callback, std::int32_t signal, void* context) {
-  if (os::forked()) return first_.refuse_phase();
-  const bool ends = callback == nullptr && signal == 0;
-  if (Notice* around = Notice::around(this); around != nullptr) {
-    if (!ends)
-      return fail(LWMQ_E_INVALID, "a call-back may end its calls, not put another in its place (%s)",
-                  first_.address().c_str());
-    around->end_after_this();
-    return LWMQ_OK;
-  }
-  if (!ends) {
-    if (const Status status = first_.check_open_or_ended(false); status != LWMQ_OK) return status;
-    if (callback == nullptr && (signal < SIGRTMIN || signal > SIGRTMAX))
-      return fail(LWMQ_E_INVALID, "signal %d is no real-time signal: there are %d to %d (%s)", signal,
-                  SIGRTMIN, SIGRTMAX, first_.address().c_str());
-  }
-  const std::lock_guard lock(notice_mutex_);
-  if (notice_ != nullptr) {
-    notice_->end();
-    notice_.reset();
-  }
-  if (ends) return LWMQ_OK;
-  auto made = callback != nullptr
-                  ? std::make_unique<Notice>(this, callback, context)
-                  : std::make_unique<Notice>(this, signal, reinterpret_cast<std::uintptr_t>(context));
-  const Status status = made->begin();
-  if (status == LWMQ_OK) notice_ = std::move(made);
-  return status;
 }
 
 Status Channel::close(std::uint32_t linger_ms) {

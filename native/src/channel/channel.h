@@ -21,7 +21,6 @@
 #include "base/handle_mark.h"
 #include "base/status.h"
 #include "channel/conversation.h"
-#include "channel/notice.h"
 #include "channel/settings.h"
 #include "channel/shared.h"
 #include "channel/take.h"
@@ -120,9 +119,12 @@ class Channel {
 
   // Makes it at the first call. Lent until destroy.
   Status descriptor(std::int32_t* out_fd) { return first_.descriptor(out_fd); }
-  // From now on `callback` gets what receive would answer, or `signal` says that there is something, on a
-  // thread of ours; neither: no longer. Waits for a call-back that runs, but for the one that asks.
-  Status notify(lwmq_on_message callback, std::int32_t signal, void* context);
+  // What receives for it (notice.h), if anything.
+  struct NoticeSlot {
+    std::mutex mutex;  // guards the other
+    std::unique_ptr<service::Served> notice;
+  };
+  [[nodiscard]] NoticeSlot& notice_slot() noexcept { return notice_slot_; }
 
   Status query(lwmq_channel_statistics* out_statistics);
   Status peer(std::uint32_t transport, lwmq_peer* out_peer);
@@ -205,8 +207,7 @@ class Channel {
   std::mutex queues_mutex_;           // guards queues_
   std::atomic<std::size_t> turn_{0};  // for whoever receives
   std::int64_t lingered_ns_ = 0;      // in closes that a signal has ended
-  std::mutex notice_mutex_;
-  std::unique_ptr<Notice> notice_;
+  NoticeSlot notice_slot_;
 
   // Where transports are redundant.
   std::unique_ptr<reliability::Merge> merge_;

@@ -7,6 +7,7 @@
 
 #include "channel/channel.h"
 #include "os/deadline.h"
+#include "os/identity.h"
 
 namespace lwmq::channel {
 namespace {
@@ -45,8 +46,36 @@ void Notice::end() noexcept {
   service::ServiceThread::calling().remove(this);
 }
 
-Notice* Notice::around(const Channel* channel) noexcept {
-  return running != nullptr && running->channel_ == channel ? running : nullptr;
+Status Notice::set(Channel& channel, lwmq_on_message callback, std::int32_t signal, void* context) {
+  const Conversation& first = channel.first();
+  if (os::forked()) return first.refuse_phase();
+  const bool ends = callback == nullptr && signal == 0;
+  if (running != nullptr && running->channel_ == &channel) {
+    if (!ends)
+      return fail(LWMQ_E_INVALID, "a call-back may end its calls, not put another in its place (%s)",
+                  first.address().c_str());
+    running->over_ = true;
+    return LWMQ_OK;
+  }
+  if (!ends) {
+    if (const Status status = first.check_open_or_ended(false); status != LWMQ_OK) return status;
+    if (callback == nullptr && (signal < SIGRTMIN || signal > SIGRTMAX))
+      return fail(LWMQ_E_INVALID, "signal %d is no real-time signal: there are %d to %d (%s)", signal,
+                  SIGRTMIN, SIGRTMAX, first.address().c_str());
+  }
+  Channel::NoticeSlot& slot = channel.notice_slot();
+  const std::lock_guard lock(slot.mutex);
+  if (slot.notice != nullptr) {
+    static_cast<Notice&>(*slot.notice).end();
+    slot.notice.reset();
+  }
+  if (ends) return LWMQ_OK;
+  auto made = callback != nullptr
+                  ? std::make_unique<Notice>(&channel, callback, context)
+                  : std::make_unique<Notice>(&channel, signal, reinterpret_cast<std::uintptr_t>(context));
+  const Status status = made->begin();
+  if (status == LWMQ_OK) slot.notice = std::move(made);
+  return status;
 }
 
 std::int64_t Notice::serve(std::int64_t now_ns, bool) noexcept {

@@ -22,18 +22,18 @@ class Notice final : public service::Served {
   Notice(Channel* channel, std::int32_t signal, std::uintptr_t value) noexcept
       : channel_(channel), signal_(signal), context_(reinterpret_cast<void*>(value)) {}
 
-  // From here on the thread serves us.
-  Status begin() noexcept;
-  // Afterwards nothing is called and nothing runs. Not from the call-back.
-  void end() noexcept;
-  // Of the call-back of `channel` that we are in, or null.
-  static Notice* around(const Channel* channel) noexcept;
-  // From the call-back: it is the last one.
-  void end_after_this() noexcept { over_ = true; }
+  // From now on `callback` gets what a receive would answer, or `signal` says that there is something;
+  // neither: no longer. Waits for a call-back that runs, but for the one that asks.
+  static Status set(Channel& channel, lwmq_on_message callback, std::int32_t signal, void* context);
 
   std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override;
 
  private:
+  // From here on the thread serves us.
+  Status begin() noexcept;
+  // Afterwards nothing is called and nothing runs. Not from the call-back.
+  void end() noexcept;
+
   std::int64_t call(std::int64_t now_ns) noexcept;
   std::int64_t raise(std::int64_t now_ns) const noexcept;
 

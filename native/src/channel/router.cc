@@ -108,14 +108,24 @@ Status Router::remove(std::uint32_t frame, const char* pattern, const char* grou
 }
 
 void Router::forget(const ChannelQueue* queue) noexcept {
+  forget_all([queue](const ChannelQueue* one) { return one == queue; });
+}
+
+void Router::forget(const Channel* channel) noexcept {
+  forget_all([channel](const ChannelQueue* one) { return one->channel == channel; });
+}
+
+template <typename IsMeant>
+void Router::forget_all(IsMeant&& is_meant) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto forget_in = [queue](auto& self, Node& node) -> bool {
-    std::erase_if(node.ends, [queue](const Target& target) { return target.queue == queue; });
+  const auto forget_in = [&is_meant](auto& self, Node& node) -> bool {
+    std::erase_if(node.ends, [&is_meant](const Target& target) { return is_meant(target.queue); });
     std::erase_if(node.next, [&self](auto& next) { return self(self, *next.second); });
     return node.ends.empty() && node.next.empty();
   };
   for (auto& [frame, table] : tables_) forget_in(forget_in, table);
-  for (auto& [name, group] : groups_) group->last_turn.erase(queue);
+  for (auto& [name, group] : groups_)
+    std::erase_if(group->last_turn, [&is_meant](const auto& turn) { return is_meant(turn.first); });
   drop_unused_groups();
 }
 

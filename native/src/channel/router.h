@@ -33,9 +33,9 @@ class Router {
   Status remove(std::uint32_t frame, const char* pattern, const char* group, ChannelQueue* queue);
   // Every route to this queue.
   void forget(const ChannelQueue* queue) noexcept;
-  // Of every router: the channel of this queue is about to be destroyed.
-  static void forget_everywhere(const ChannelQueue* queue) {
-    LiveObject<Router>::for_each([queue](Router& router) { router.forget(queue); });
+  // Every route of every router to a queue of this channel, which is about to be destroyed.
+  static void forget_everywhere(const Channel* channel) {
+    LiveObject<Router>::for_each([channel](Router& router) { router.forget(channel); });
   }
 
   // Any thread, one at a time. Takes the message where some queue has taken it; LWMQ_E_EMPTY: no route
@@ -43,6 +43,10 @@ class Router {
   Status post(Message* message, std::uint32_t* out_count);
 
  private:
+  void forget(const Channel* channel) noexcept;
+  template <typename IsMeant>
+  void forget_all(IsMeant&& is_meant) noexcept;
+
   struct Group {
     std::uint64_t turns = 0;
     std::unordered_map<const ChannelQueue*, std::uint64_t> last_turn;  // 0: it had none
