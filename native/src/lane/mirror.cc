@@ -139,7 +139,7 @@ std::uint32_t MirrorFeed::reap(std::uint64_t* out_tokens, std::uint32_t limit) n
 }
 
 void MirrorFeed::give_up() noexcept {
-  has_given_up_ = true;
+  state_ = State::kOver;
   count_ = 0;
   pushes_finished_ = pushes_begun_ = pushes_noted_;
 }
@@ -185,7 +185,7 @@ bool MirrorFeed::begin_order() noexcept {
 
 // The next range. False: there is none.
 bool MirrorFeed::begin_range() noexcept {
-  if (has_given_up_) return false;
+  if (state_ == State::kOver) return false;
   if (begin_push()) return true;  // first: see `pushed`
   if (begin_order()) return true;
   if (freed_.count > 0) {
@@ -208,8 +208,8 @@ bool MirrorFeed::begin_range() noexcept {
     range.data = reinterpret_cast<const std::uint8_t*>(range.own);
     return true;
   }
-  if (!is_closed_ || has_said_so_) return false;
-  has_said_so_ = true;
+  if (state_ == State::kOpen) return false;
+  state_ = State::kOver;
   add(RangeKind::kWords, kClosedOffset, load<std::uint32_t>(kClosedOffset), kWordBytes);
   return true;
 }
@@ -284,6 +284,11 @@ Mirror::Granted* Mirror::granted(std::uint64_t number) noexcept {
   return &grants_[place];
 }
 
+// Whether this number's grant is the one that has the place now.
+bool Mirror::is_current(const Granted& place, std::uint64_t number) noexcept {
+  return place.base != nullptr && place.generation == number >> kPlaceBits;
+}
+
 Status Mirror::grant(std::uint8_t* base, std::uint64_t bytes, lwmq_tli_grant* out_grant) noexcept {
   const std::lock_guard lock(grants_mutex_);
   if (grants_ == nullptr) grants_.reset(new (std::nothrow) Granted[kGrantsMax]);
@@ -303,7 +308,7 @@ void Mirror::revoke(const lwmq_tli_grant& grant) noexcept {
   std::unique_lock lock(grants_mutex_);
   Granted* const found = granted(number);
   if (found == nullptr) return;
-  if (found->generation == number >> kPlaceBits) found->base = nullptr;
+  if (is_current(*found, number)) found->base = nullptr;
   was_put_back_.wait(lock, [&] { return in_hand_ != number; });  // sync: revoked
 }
 
@@ -311,8 +316,7 @@ void Mirror::revoke(const lwmq_tli_grant& grant) noexcept {
 bool Mirror::take_in_hand() noexcept {
   if (is_thrown_away_) return false;
   const std::lock_guard lock(grants_mutex_);
-  const Granted* const found = granted(head_.word);
-  is_thrown_away_ = found->base == nullptr || found->generation != head_.word >> kPlaceBits;
+  is_thrown_away_ = !is_current(*granted(head_.word), head_.word);
   if (!is_thrown_away_) in_hand_ = head_.word;  // sync: revoked
   return !is_thrown_away_;
 }
@@ -334,7 +338,7 @@ Status Mirror::begin_push(const RangeHead& head) noexcept {
                   "the peer pushes %" PRIu64 " bytes to grant %#" PRIx64 ", which it never had", head.bytes,
                   head.word);
     }
-    is_thrown_away_ = found->base == nullptr || found->generation != head.word >> kPlaceBits;
+    is_thrown_away_ = !is_current(*found, head.word);
     if (!is_thrown_away_ && (offset > found->bytes || head.bytes > found->bytes - offset)) {
       return fail(LWMQ_E_CORRUPT,
                   "the peer pushes %" PRIu64 " bytes to offset %" PRIu64 " of a grant of %" PRIu64,

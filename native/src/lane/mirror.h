@@ -42,6 +42,7 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <cstddef>
@@ -106,7 +107,7 @@ class MirrorFeed {
   // What our header counts goes out, if it has changed.
   void count() noexcept;
   // Behind all that is to go out, our header's `closed` and `unsent` do. Nothing is noted from here on.
-  void close() noexcept { is_closed_ = true; }
+  void close() noexcept { state_ = std::max(state_, State::kCloses); }
 
   // Up to `limit` pieces of memory that go out next, in this order; 0: nothing is left. They stay as they are
   // until `sent` takes them.
@@ -117,6 +118,7 @@ class MirrorFeed {
   [[nodiscard]] std::uint32_t sent(std::uint64_t bytes) noexcept;
 
  private:
+  enum class State { kOpen, kCloses, kOver };  // over: no range begins any more
   // Of a buffer.
   struct Slot {
     std::uint64_t shown = 0;  // where the next word goes
@@ -175,9 +177,7 @@ class MirrorFeed {
   std::uint64_t orders_sent_ = 0;
   std::array<std::uint64_t, 3> counts_{};  // as they went out last
   bool counts_are_due_ = false;
-  bool is_closed_ = false;
-  bool has_said_so_ = false;
-  bool has_given_up_ = false;
+  State state_ = State::kOpen;
   // Pushes are numbered. Each of these counts those that have come so far, and none is before the next one.
   std::uint64_t pushes_reaped_ = 0;
   std::uint64_t pushes_finished_ = 0;
@@ -223,6 +223,7 @@ class Mirror {
   void put_back() noexcept;
   [[nodiscard]] bool is_push() const noexcept;
   [[nodiscard]] Granted* granted(std::uint64_t number) noexcept;
+  static bool is_current(const Granted& place, std::uint64_t number) noexcept;
   void advance(std::uint64_t bytes) noexcept;
 
   static constexpr std::uint64_t kStagedMax = 16 * kKiB;
