@@ -523,10 +523,7 @@ constexpr lwmq_tli_transport_table kTransport = {
     .acquire = [](T t, lwmq_tli_buffer* out_buffer) { return of(t)->acquire(out_buffer); },
     .show = [](T t, lwmq_tli_buffer* buffer, std::uint64_t bytes,
                std::uint32_t kind) { return of(t)->show(buffer, bytes, kind); },
-    .flush =
-        [](T t) {
-          if (const auto& below = of(t)->tli(); below.flush != nullptr) below.flush(of(t)->transport());
-        },
+    .flush = [](T t) { tli::flush(of(t)->tli(), of(t)->transport()); },
     .ship = [](T t, lwmq_tli_buffer* buffer) { return of(t)->tli().ship(of(t)->transport(), buffer); },
     .abandon = [](T t, lwmq_tli_buffer* buffer) { of(t)->abandon(buffer); },
     .land = [](T t, lwmq_tli_extent* out_extent) { return of(t)->land(out_extent); },

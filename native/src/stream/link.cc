@@ -7,6 +7,7 @@
 
 #include "base/failure.h"
 #include "os/clock.h"
+#include "tli/tables.h"
 
 namespace lwmq::stream {
 namespace {
@@ -74,7 +75,7 @@ Status Link::try_send(wire::StreamKind kind, const void* data, std::uint64_t byt
   if (status != LWMQ_OK) return status;
   shown_in_open_ += bytes + kWordBytes;  // messages without bytes fill a buffer, too
   if (shown_in_open_ < kShipAfterBytes) {
-    if (provider_->transport->flush != nullptr) provider_->transport->flush(transport_);
+    tli::flush(*provider_->transport, transport_);
     return LWMQ_OK;
   }
   has_open_ = false;

@@ -9,6 +9,10 @@ namespace lwmq::tli {
 // The shortcuts of `provider`, where it has none a table of nulls.
 const lwmq_tli_fast_table& fast_of(const lwmq_tli_provider& provider) noexcept;
 
+inline void flush(const lwmq_tli_transport_table& table, lwmq_tli_transport* transport) {
+  if (table.flush != nullptr) table.flush(transport);
+}
+
 // Which groups of calls it has of the memory table: a peer reads memory of ours, a peer writes to it.
 bool shares_windows(const lwmq_tli_provider& provider) noexcept;
 bool takes_pushes(const lwmq_tli_provider& provider) noexcept;

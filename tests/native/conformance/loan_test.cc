@@ -266,7 +266,7 @@ TEST_P(LoanOver, EndsWithThePeerThatSendsNonsense) {
     std::memset(buffer.next, 0xff, 64);
     ASSERT_EQ(tli.transport->show(liar, &buffer, 64, kind), LWMQ_OK);
   }
-  flush(*tli.transport, liar);
+  lwmq::tli::flush(*tli.transport, liar);
   Loan loan(2);
   std::uint32_t received = 0;
   lwmq_status status = LWMQ_OK;
@@ -305,7 +305,7 @@ TEST_P(LoanOver, LendsWhatComesBehindAGoodbyeThatIsNone) {
           tli.transport->show(liar, &buffer, 4, static_cast<std::uint32_t>(wire::ExtentKind::kOneFrame)),
           LWMQ_OK);
     }
-    flush(*tli.transport, liar);
+    lwmq::tli::flush(*tli.transport, liar);
   });
   Loan loan(4);
   for (std::uint32_t received = 0; received < 2; received += loan.count) {

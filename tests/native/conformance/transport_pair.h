@@ -52,11 +52,6 @@ inline lwmq_tli_options options_of(std::uint32_t buffers, std::uint64_t buffer_b
   return options;
 }
 
-// Behind what a test shows in a buffer that stays open.
-inline void flush(const lwmq_tli_transport_table& tli, lwmq_tli_transport* transport) {
-  if (tli.flush != nullptr) tli.flush(transport);
-}
-
 inline lwmq_tli_figures figures_of(const lwmq_tli_transport_table& tli, lwmq_tli_transport* transport) {
   lwmq_tli_figures figures{};
   tli.state(transport, &figures);

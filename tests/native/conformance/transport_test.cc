@@ -266,7 +266,7 @@ TEST_P(Transport, BringsExtentsWholeAndInOrderWithTheirKinds) {
   for (std::uint32_t i = 0; i < 4; ++i) {
     std::memcpy(buffer.next, texts[i].data(), texts[i].size());
     ASSERT_EQ(pair.tli.show(pair.client, &buffer, texts[i].size(), i * 21), LWMQ_OK);
-    flush(pair.tli, pair.client);
+    lwmq::tli::flush(pair.tli, pair.client);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.next) % 8, 0u);
     lwmq_tli_extent extent{};
     ASSERT_EQ(pair.land(pair.served, &extent), LWMQ_OK);
