@@ -52,11 +52,14 @@ Status advance(const lwmq_tli_provider& provider, const char* address, lwmq_tli_
   return with_text(provider, address, [&] { return provider.attempt->advance(attempt, out_transport); });
 }
 
-Status finish(const lwmq_tli_provider& provider, const char* address, lwmq_tli_attempt* attempt,
-              std::uint32_t timeout_ms, lwmq_tli_transport** out_transport) noexcept {
+Status connect(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
+               std::uint32_t timeout_ms, lwmq_tli_transport** out_transport) noexcept {
   const std::int64_t deadline = os::deadline_of(timeout_ms);
+  lwmq_tli_attempt* attempt = nullptr;
+  Status status = begin(provider, address, options, &attempt);
+  if (status != LWMQ_OK) return status;
   for (;;) {
-    const Status status = advance(provider, address, attempt, out_transport);
+    status = advance(provider, address, attempt, out_transport);
     if (status != LWMQ_E_TIMED_OUT) return status;
     const std::uint32_t left_ms = os::ms_left(deadline);
     pollfd news{provider.attempt->descriptor(attempt), POLLIN, 0};
@@ -66,13 +69,6 @@ Status finish(const lwmq_tli_provider& provider, const char* address, lwmq_tli_a
     }
     poll(&news, 1, static_cast<int>(std::min(left_ms, news.fd < 0 ? 1U : kSliceMs)));
   }
-}
-
-Status connect(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
-               std::uint32_t timeout_ms, lwmq_tli_transport** out_transport) noexcept {
-  lwmq_tli_attempt* attempt = nullptr;
-  const Status status = begin(provider, address, options, &attempt);
-  return status != LWMQ_OK ? status : finish(provider, address, attempt, timeout_ms, out_transport);
 }
 
 }  // namespace lwmq::tli

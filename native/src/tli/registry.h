@@ -49,11 +49,8 @@ Status begin(const lwmq_tli_provider& provider, const char* address, const lwmq_
 Status advance(const lwmq_tli_provider& provider, const char* address, lwmq_tli_attempt* attempt,
                lwmq_tli_transport** out_transport) noexcept;
 
-// For threads that have nothing else to do. Takes an attempt that has just begun and waits for its end, at
-// most timeout_ms: LWMQ_E_TIMED_OUT, without a text. A signal ends no handshake.
-Status finish(const lwmq_tli_provider& provider, const char* address, lwmq_tli_attempt* attempt,
-              std::uint32_t timeout_ms, lwmq_tli_transport** out_transport) noexcept;
-// Begins one, and waits for its end.
+// For threads that have nothing else to do: begins an attempt and waits for its end, at most timeout_ms.
+// LWMQ_E_TIMED_OUT, without a text. A signal ends no handshake.
 Status connect(const lwmq_tli_provider& provider, const char* address, const lwmq_tli_options& options,
                std::uint32_t timeout_ms, lwmq_tli_transport** out_transport) noexcept;
 

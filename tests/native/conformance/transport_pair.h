@@ -105,8 +105,11 @@ struct Pair {
     std::thread connecting([&] {
       lwmq_tli_attempt* attempt = nullptr;
       connected = lwmq::filters::begin(provider, address.c_str(), options, filters, &attempt);
-      if (connected == LWMQ_OK)
-        connected = lwmq::tli::finish(provider, address.c_str(), attempt, 60000, out_client);
+      const auto is_over = [&] {
+        connected = provider.attempt->advance(attempt, out_client);
+        return connected != LWMQ_E_TIMED_OUT;
+      };
+      if (connected == LWMQ_OK && !eventually(is_over)) provider.attempt->cancel(attempt);
       text = last_error();
     });
     EXPECT_TRUE(eventually([&] { return provider.listener->accept(listener, out_served) == LWMQ_OK; }));
