@@ -95,18 +95,26 @@ Status refuse(const char* address, std::string_view key, const std::string& what
               what.c_str());
 }
 
-// What the provider of `address` has beside those of all addresses; null: nothing, or nobody claims it.
+// What the provider of `address` has beside those of all addresses, up to an entry without a key. Where
+// nobody claims it, whoever uses the address says so.
 const lwmq_setting* settings_of_provider(const char* address) noexcept {
+  static constexpr lwmq_setting kNone{};
   const lwmq_tli_provider* provider = nullptr;
-  const Status status = modules::find(modules::behind_filters(address), &provider);
-  if (status == LWMQ_OK) return provider->settings;
-  forget_error();  // whoever uses the address says so
-  return nullptr;
+  if (modules::find(modules::behind_filters(address), &provider) != LWMQ_OK) forget_error();
+  return provider != nullptr && provider->settings != nullptr ? provider->settings : &kNone;
 }
 
-void append_key(const char* key, std::string* keys) {
-  *keys += keys->empty() ? "" : ", ";
-  *keys += key;
+// The keys that any of `taken_by` takes from `address`, with ", " between.
+std::string keys_of(const char* address, std::uint32_t taken_by) {
+  std::string keys;
+  const auto append = [&](const lwmq_setting& known) {
+    if ((known.taken_by & taken_by) == 0) return;
+    keys += keys.empty() ? "" : ", ";
+    keys += known.key;
+  };
+  std::for_each(std::begin(kSettings), std::end(kSettings), append);
+  for (const auto* own = settings_of_provider(address); own->key != nullptr; ++own) append(*own);
+  return keys;
 }
 
 // What is no single address: without a scheme, or a list of several.
@@ -131,14 +139,6 @@ const lwmq_setting* find_setting(std::string_view key) noexcept {
   const auto* found = std::find_if(std::begin(kSettings), std::end(kSettings),
                                    [&](const lwmq_setting& known) { return key == known.key; });
   return found == std::end(kSettings) ? nullptr : found;
-}
-
-std::string keys_of(std::uint32_t taken_by) {
-  std::string keys;
-  for (const lwmq_setting& known : kSettings) {
-    if ((known.taken_by & taken_by) != 0) append_key(known.key, &keys);
-  }
-  return keys;
 }
 
 Status read_setting(const lwmq_setting& setting, std::string_view text, std::uint64_t* out_value) noexcept {
@@ -169,15 +169,13 @@ Status read_option(const char* address, std::uint32_t taken_by, std::uint32_t in
     pair = next_pair(&rest);
   }
   AddressOption found{find_setting(pair.key), pair.value, 0, -1};
-  std::string keys = keys_of(taken_by);
-  const lwmq_setting* const own = settings_of_provider(address);
-  for (std::int32_t i = 0; own != nullptr && own[i].key != nullptr; ++i) {
-    if ((own[i].taken_by & taken_by) != 0) append_key(own[i].key, &keys);
-    if (found.setting != nullptr || pair.key != own[i].key) continue;
-    found.setting = &own[i];
-    found.place = i;
-  }
   if (found.setting == nullptr) {
+    const lwmq_setting* own = settings_of_provider(address);
+    for (found.place = 0; own->key != nullptr && pair.key != own->key; ++own) ++found.place;
+    found.setting = own;
+  }
+  if (found.setting->key == nullptr) {
+    const std::string keys = keys_of(address, taken_by);
     const std::string_view meant = nearest_word(pair.key, keys);
     return refuse(address, pair.key,
                   meant.empty() ? " is unknown; allowed are " + keys
@@ -196,9 +194,11 @@ Status read_option(const char* address, std::uint32_t taken_by, std::uint32_t in
                   ": the name of a stream has 1 to " + std::to_string(kStreamNameBytesMax) +
                       " letters, digits, '.', '_' and '-'");
   }
-  if ((found.setting->taken_by & taken_by) == 0)
-    return refuse(address, pair.key,
-                  std::string(" is none of ") + name_of(taken_by) + "; allowed are " + keys);
+  if ((found.setting->taken_by & taken_by) == 0) {
+    return refuse(
+        address, pair.key,
+        std::string(" is none of ") + name_of(taken_by) + "; allowed are " + keys_of(address, taken_by));
+  }
   *out_option = found;
   return LWMQ_OK;
 }

@@ -19,9 +19,6 @@ namespace lwmq::address {
 const lwmq_setting* setting_at(std::uint32_t index) noexcept;
 const lwmq_setting* find_setting(std::string_view key) noexcept;
 
-// The keys that any of `taken_by` takes, with ", " between.
-std::string keys_of(std::uint32_t taken_by);
-
 // Reads a value of `setting`. LWMQ_E_INVALID: the text says what is wrong with the value, and the bounds.
 Status read_setting(const lwmq_setting& setting, std::string_view text, std::uint64_t* out_value) noexcept;
 

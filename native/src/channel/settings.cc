@@ -70,10 +70,8 @@ void note_value(const address::AddressOption& option, std::shared_ptr<ProviderVa
   if (*values == nullptr) *values = std::make_shared<ProviderValues>();
   auto& [texts, said] = **values;
   const lwmq_setting* const first = option.setting - option.place;
-  std::size_t count = 0;
-  while (first[count].key != nullptr) ++count;
-  texts.resize(count);
-  said.resize(count);
+  while (first[texts.size()].key != nullptr) texts.emplace_back();
+  said.resize(texts.size());
   const auto place = static_cast<std::size_t>(option.place);
   texts[place] = option.text;
   said[place] = {texts[place].c_str(), option.value};
