@@ -86,7 +86,9 @@ typedef struct lwmq_tli_options {
   uint32_t secure_erase;    /* 1: send buffers are zeroed when acquire or state sees that they were released, when they
                                are abandoned, and when the transport ends, unless a peer can still read them; with
                                LWMQ_CAN_ERASE */
-  uint32_t channel;         /* which of our conversations uses this transport; 0: not said. The peer is told */
+  uint32_t channel;         /* which of our conversations uses this transport; 0: not said. The peer is told. A listener
+                               that says one serves one conversation: a provider may leave all but a few of those who
+                               come without an answer while it lasts, so that they keep what they have */
   /* With LWMQ_IS_IN_PROCESS: called, when both ends have closed, for each extent that was shown to us and never landed;
      it may be the address of something. NULL: nothing to do. */
   void (*drop)(const void *data, uint64_t bytes, uint32_t kind);
