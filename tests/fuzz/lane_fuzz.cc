@@ -1,29 +1,13 @@
 // A transport's side of shared memory, written by a peer that is honest for some steps and then writes what
 // it likes, where it likes. We land, release, send; every extent lies within the peer's side.
-#include <cstdlib>
 #include <deque>
-#include <memory>
 
 #include "input.h"
 #include "lane/record_lane.h"
+#include "side.h"
 
 namespace lwmq::fuzz {
 namespace {
-
-constexpr std::uint32_t kBuffers = 2;
-constexpr std::uint64_t kBufferBytes = 256;
-constexpr std::size_t kStepsMax = 400;
-
-struct Free {
-  void operator()(std::uint8_t* memory) const noexcept { std::free(memory); }
-};
-using Side = std::unique_ptr<std::uint8_t, Free>;
-
-Side make_side(std::uint64_t bytes) {
-  Side side(static_cast<std::uint8_t*>(std::aligned_alloc(64, bytes)));
-  std::memset(side.get(), 0, bytes);
-  return side;
-}
 
 // One end: what it sends and what it lands.
 struct End {
@@ -89,20 +73,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 1:
         us.send(input);
         break;
-      case 2: {
-        lwmq_tli_extent extent{};
-        const Status status = us.receiver.land(&extent);
-        broken = status == LWMQ_E_CORRUPT;
-        require(status == LWMQ_OK || status == LWMQ_E_EMPTY || broken, "land answers what it promises");
-        if (status != LWMQ_OK) break;
-        require(extent.data >= theirs.get() && extent.bytes <= layout.bytes &&
-                    extent.data + extent.bytes <= theirs.get() + layout.bytes &&
-                    extent.kind <= LWMQ_TLI_KIND_MAX,
-                "an extent lies within the peer's side");
-        touch(extent.data, extent.bytes);
-        landed.push_back(extent);
+      case 2:
+        broken = !land(us.receiver, theirs, layout.bytes, &landed);
         break;
-      }
       case 3:
         if (landed.empty()) break;
         us.receiver.release(landed.front().token, 1);

@@ -2,33 +2,17 @@
 // We take, land, release, send, grant and revoke; every extent lies within the mirror, and pushes in grants.
 #include <sys/uio.h>
 
-#include <cstdlib>
 #include <deque>
-#include <memory>
 
 #include "input.h"
 #include "lane/mirror.h"
+#include "side.h"
 
 namespace lwmq::fuzz {
 namespace {
 
-constexpr std::uint32_t kBuffers = 2;
-constexpr std::uint64_t kBufferBytes = 256;
-constexpr std::size_t kStepsMax = 400;
 constexpr std::uint64_t kGrantedBytes = 128;
 constexpr std::size_t kGrantsAtOnce = 4;
-
-struct Free {
-  void operator()(std::uint8_t* memory) const noexcept { std::free(memory); }
-};
-using Side = std::unique_ptr<std::uint8_t, Free>;
-
-// No more than the side has, so that a sanitizer sees the first byte beyond it.
-Side make_side(std::uint64_t bytes) {
-  Side side(static_cast<std::uint8_t*>(std::aligned_alloc(64, bytes)));
-  std::memset(side.get(), 0, bytes);
-  return side;
-}
 
 struct End {
   explicit End(const lane::SideLayout& layout) : own(make_side(layout.bytes)), copy(make_side(layout.bytes)) {
@@ -119,20 +103,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         broken = !us.take(bytes + input.take_bytes(head.bytes));
         break;
       }
-      case 2: {
-        lwmq_tli_extent extent{};
-        const Status status = us.receiver.land(&extent);
-        broken = status == LWMQ_E_CORRUPT;
-        require(status == LWMQ_OK || status == LWMQ_E_EMPTY || broken, "land answers what it promises");
-        if (status != LWMQ_OK) break;
-        require(extent.data >= us.copy.get() && extent.bytes <= layout.bytes &&
-                    extent.data + extent.bytes <= us.copy.get() + layout.bytes &&
-                    extent.kind <= LWMQ_TLI_KIND_MAX,
-                "an extent lies within the mirror");
-        touch(extent.data, extent.bytes);
-        landed.push_back(extent);
+      case 2:
+        broken = !land(us.receiver, us.copy, layout.bytes, &landed);
         break;
-      }
       case 3:
         if (landed.empty()) break;
         us.receiver.release(landed.front().token, 1);

@@ -154,18 +154,23 @@ TEST(Far, CountsWhatAKilledPeerHeld) {
   table().close(client, 0, 0);
 }
 
-// Shows an extent that no socket holds at once.
-LWMQ_CHILD_ROLE(SendsMuchAtOnce) {
+// Serves its address, and ships an extent that no socket holds at once.
+lwmq_tli_transport* send_much() {
   const auto options = options_of(1, 32 << 20);
   lwmq_tli_listener* listener = nullptr;
   EXPECT_EQ(far().listener->listen(Child::argument(), &options, &listener), LWMQ_OK);
   Child::report("listening");
   lwmq_tli_transport* transport = accept(listener);
   lwmq_tli_buffer buffer{};
-  if (!acquire(transport, &buffer)) return;
+  EXPECT_TRUE(acquire(transport, &buffer));
   std::memset(buffer.next, 'm', 32 << 20);
   table().show(transport, &buffer, 32 << 20, 0);
   table().ship(transport, &buffer);
+  return transport;
+}
+
+LWMQ_CHILD_ROLE(SendsMuchAtOnce) {
+  send_much();
   Child::report("on its way");
   for (;;) pause();
 }
@@ -186,17 +191,7 @@ TEST(Far, AnExtentOfWhichAPartHasComeIsLostWithItsSender) {
 
 // A process that closes at once what it has sent: the service sees to it that all gets out.
 LWMQ_CHILD_ROLE(SendsMuchAndCloses) {
-  const auto options = options_of(1, 32 << 20);
-  lwmq_tli_listener* listener = nullptr;
-  EXPECT_EQ(far().listener->listen(Child::argument(), &options, &listener), LWMQ_OK);
-  Child::report("listening");
-  lwmq_tli_transport* transport = accept(listener);
-  lwmq_tli_buffer buffer{};
-  if (!acquire(transport, &buffer)) return;
-  std::memset(buffer.next, 'm', 32 << 20);
-  table().show(transport, &buffer, 32 << 20, 0);
-  table().ship(transport, &buffer);
-  table().close(transport, 0, 5);
+  table().close(send_much(), 0, 5);
   Child::report("closed");
   Child::hear();
 }
