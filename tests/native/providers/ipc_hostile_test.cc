@@ -524,6 +524,42 @@ TEST_F(IpcHostile, AClientThatWaitsIsHeardWhenThoseWhoHaveGivenUpAreLetGo) {
   ipc().transport->close(patient.accepted(), 0, 0);
 }
 
+// A host that watches for edges looks when it is called, and nothing calls it but time. False: not even that.
+template <typename Condition>
+bool look_until(lwmq_tli_listener* listener, Condition&& condition) {
+  const os::UniqueFd edges(epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  EXPECT_EQ(epoll_ctl(edges.get(), EPOLL_CTL_ADD, ipc().listener->descriptor(listener), &event), 0);
+  for (;;) {
+    lwmq_tli_transport* nobody = nullptr;
+    EXPECT_EQ(ipc().listener->accept(listener, &nobody), LWMQ_E_EMPTY);
+    if (condition()) return true;
+    if (epoll_wait(edges.get(), &event, 1, 60'000) != 1) return false;
+  }
+}
+
+TEST_F(IpcHostile, ACrowdThatIsSilentAtItsAnswerGivesWayToWhoeverWaits) {
+  std::vector<std::unique_ptr<RawClient>> crowd;
+  for (std::uint32_t i = 0; i < ipc::kPendingHandshakesMax; ++i) {
+    crowd.push_back(std::make_unique<RawClient>(address_));
+    crowd.back()->say_hello();
+  }
+  lwmq_tli_transport* nobody = nullptr;
+  ASSERT_EQ(ipc().listener->accept(listener_, &nobody), LWMQ_E_EMPTY);
+  RawClient patient(address_);
+  patient.say_hello();
+  EXPECT_TRUE(look_until(listener_, [&] { return is_readable(patient.socket(), 0); }));
+}
+
+TEST_F(IpcHostile, ASilentClientIsDroppedWhenNobodyElseComes) {
+  RawClient silent(address_);
+  lwmq_tli_transport* nobody = nullptr;
+  ASSERT_EQ(ipc().listener->accept(listener_, &nobody), LWMQ_E_EMPTY);
+  clock_is_ahead_s += 4;  // of the 5 that it has
+  EXPECT_TRUE(look_until(listener_, [&] { return os::is_hung_up(silent.socket()); }));
+}
+
 // The doorbell is one open file for both: whoever holds it can make its reads and writes wait.
 TEST_F(IpcHostile, ADoorbellThatAPeerHasMadeBlockingHoldsUpNobody) {
   RawClient client(address_);

@@ -1,6 +1,7 @@
 #include "providers/ipc/listener.h"
 
 #include <fcntl.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "base/yield_point.h"
 #include "os/clock.h"
+#include "os/deadline.h"
 #include "os/identity.h"
 #include "providers/ipc/handshake.h"
 
@@ -94,11 +96,13 @@ bool Listener::has_ready() {
 bool Listener::drive() {
   const bool some = door_->look_at_life_lines();
   const std::lock_guard lock(mutex_);
+  timer_.reset();
   const std::size_t before = ready_.size();
   std::uint32_t places = kLetInAtOnce;
   do {
     advance_all();  // first: whoever has said what we wait for does not give way
   } while (let_in(&places));
+  set_timer();
   return some || ready_.size() > before;
 }
 
@@ -106,10 +110,27 @@ void Listener::tend() {
   door_->drain();
   door_->look_at_life_lines();
   const std::lock_guard lock(mutex_);
+  timer_.reset();
   std::uint32_t places = kLetInAtOnce;
   do {
     end_where([](const Pending& pending) { return os::is_hung_up(pending.socket.get()); });
   } while (pending_.size() < kPendingHandshakesMax && let_in(&places));
+}
+
+// For the next who is to be dropped, or to give way: perhaps nobody else calls whoever polls. Where no
+// descriptor is left for it, somebody else has to.
+void Listener::set_timer() {
+  const bool may = may_answer();  // else those without an answer have all the time
+  std::int64_t due_ns = os::kNoDeadline;
+  for (const Pending& pending : pending_) {
+    if (may || pending.answered != nullptr) due_ns = std::min(due_ns, pending.deadline_ns);
+  }
+  if (pending_.size() == kPendingHandshakesMax) due_ns = std::min(due_ns, stalled_ns(pending_.front()));
+  if (due_ns == os::kNoDeadline) return;
+  timer_ = os::UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  const std::int64_t left_ns = std::max<std::int64_t>(due_ns - os::now_ns(), 1);
+  const itimerspec at{{0, 0}, {left_ns / 1'000'000'000, left_ns % 1'000'000'000}};
+  if (timer_ && timerfd_settime(timer_.get(), 0, &at, nullptr) == 0) door_->add_socket(timer_.get());
 }
 
 template <typename IsOver>
@@ -131,8 +152,7 @@ bool Listener::make_place() {
   if (pending_.size() < kPendingHandshakesMax) return true;
   auto oldest = std::find_if(pending_.begin(), pending_.end(),
                              [](const Pending& pending) { return pending.answered == nullptr; });
-  if (oldest == pending_.end() && os::now_ns() > pending_.front().deadline_ns - kHandshakeNs + kStalledNs)
-    oldest = pending_.begin();
+  if (oldest == pending_.end() && os::now_ns() > stalled_ns(pending_.front())) oldest = pending_.begin();
   if (oldest == pending_.end()) return false;
   oldest->answered.reset();
   pending_.erase(oldest);

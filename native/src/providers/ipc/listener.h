@@ -50,7 +50,12 @@ class Listener {
       : address_(std::move(address)), options_(options) {}
   ~Listener() = default;
 
+  // From then on it may give way.
+  static std::int64_t stalled_ns(const Pending& pending) noexcept {
+    return pending.deadline_ns - kHandshakeNs + kStalledNs;
+  }
   bool has_ready();
+  void set_timer();
   template <typename IsOver>
   void end_where(IsOver&& is_over);
   void advance_all();
@@ -73,6 +78,7 @@ class Listener {
   os::UniqueFd socket_;
   OwnFile file_;
   std::deque<Pending> pending_;  // connected, and not through the handshake; oldest first
+  os::UniqueFd timer_;           // behind the door; there while one of them has a deadline
   // Through the handshake, not yet accepted. A client of this process that put some there rings at the door:
   // its own look has taken the news from whoever polls it.
   std::deque<Transport*> ready_;
