@@ -256,19 +256,19 @@ TEST_P(ChannelOver, BringsEverythingToWhoKeepsAllMessages) {
   limits.size = sizeof limits;
   ASSERT_EQ(lwmq_query_limits(address_.c_str(), &limits), LWMQ_OK);
   const std::uint64_t buffer_bytes = std::min<std::uint64_t>(limits.buffer_bytes_max, 16 << 10);
-  constexpr std::uint32_t kMessages = 500;
   for (const std::uint32_t buffers : {1u, 2u, 3u, 8u, 100u}) {
+    const std::uint32_t messages = static_cast<std::uint32_t>(GetParam().rounds(500)) + 2 * buffers;
     const Meeting meeting(GetParam().fresh_address(), channel_options(buffer_bytes, buffers));
     // Those of 4 KiB and more lie where they landed; here three in a buffer, or one.
     const std::uint64_t sizes[] = {buffer_bytes * 2 / 7, buffer_bytes * 9 / 10, 100};
     std::thread posting([&] {
-      for (std::uint32_t i = 0; i < kMessages; ++i) {
+      for (std::uint32_t i = 0; i < messages; ++i) {
         const std::string content(sizes[i % 3], static_cast<char>('a' + i % 26));
         ASSERT_EQ(meeting.client.post(content), LWMQ_OK);
       }
     });
     std::vector<lwmq_message*> kept;
-    while (kept.size() < kMessages) {
+    while (kept.size() < messages) {
       lwmq_message* some[7] = {};
       std::uint32_t count = 1;
       const lwmq_status status =
@@ -280,7 +280,7 @@ TEST_P(ChannelOver, BringsEverythingToWhoKeepsAllMessages) {
     }
     posting.join();
     EXPECT_EQ(lwmq_channel_flush(meeting.client.channel, kLimitMs), LWMQ_OK);
-    for (std::uint32_t i = 0; i < kMessages; ++i) {
+    for (std::uint32_t i = 0; i < messages; ++i) {
       const Frames frames = frames_of(kept[i]);
       ASSERT_EQ(frames, Frames{std::string(sizes[i % 3], static_cast<char>('a' + i % 26))}) << i;
       lwmq_message_destroy(kept[i]);
@@ -315,12 +315,12 @@ TEST_P(ChannelOver, LetsALoneMessageLeaveAtOnce) {
 
 TEST_P(ChannelOver, DoesNotLoseWhatWasPostedWhileNoBufferWasFree) {
   const Meeting meeting(address_, channel_options(256, 2));
-  constexpr int kMessages = 500;
-  for (int i = 0; i < kMessages; ++i)
+  const int messages = GetParam().rounds(500);
+  for (int i = 0; i < messages; ++i)
     ASSERT_EQ(meeting.client.post(std::string(200, 'x') + std::to_string(i)), LWMQ_OK);
-  EXPECT_LT(meeting.client.statistics().messages_shipped, static_cast<std::uint64_t>(kMessages));
+  EXPECT_LT(meeting.client.statistics().messages_shipped, static_cast<std::uint64_t>(messages));
   // The application of the sender does nothing any more: the service thread ships the rest.
-  for (int i = 0; i < kMessages; ++i) {
+  for (int i = 0; i < messages; ++i) {
     ASSERT_EQ(meeting.server.receive_text(), std::string(200, 'x') + std::to_string(i));
   }
 }

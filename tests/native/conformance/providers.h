@@ -18,6 +18,9 @@ struct Subject {
   const char* malformed;
   // What one end has sent, the other does not have at once: what must be so over memory need not be here.
   bool is_late = false;
+
+  // How often a test does what waits for the other end each time.
+  [[nodiscard]] int rounds(int usual) const { return is_late ? usual / 10 : usual; }
 };
 
 inline void PrintTo(const Subject& subject, std::ostream* out) { *out << subject.name; }

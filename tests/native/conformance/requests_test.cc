@@ -403,23 +403,23 @@ TEST_P(Asking, ComesAndGoesWithoutLeavingAQueueBehindEachTime) {
 TEST_P(Asking, AnyThreadAsks) {
   begin_serving();
   const Asker asker(client_);
-  constexpr int kEach = 300;
+  const int each = GetParam().rounds(300);
   std::atomic<int> submitted{0}, told{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&, t] {
-      for (int i = 0; i < kEach; ++i) {
+      for (int i = 0; i < each; ++i) {
         const std::string what = std::to_string(t * 1000 + i);
         EXPECT_EQ(asker.ask(what), what + what);
       }
     });
   }
   threads.emplace_back([&] {
-    for (int i = 0; i < kEach; ++i) asker.submit("any"), ++submitted;
+    for (int i = 0; i < each; ++i) asker.submit("any"), ++submitted;
   });
   for (int t = 0; t < 2; ++t) {
     threads.emplace_back([&] {
-      while (told < kEach) {
+      while (told < each) {
         const auto [number, answer] = asker.next(20);
         if (number == 0) continue;
         EXPECT_EQ(answer, "anyany");
@@ -428,8 +428,8 @@ TEST_P(Asking, AnyThreadAsks) {
     });
   }
   for (auto& thread : threads) thread.join();
-  EXPECT_EQ(told, kEach);
-  EXPECT_EQ(asker.statistics().answered, 4u * kEach);
+  EXPECT_EQ(told, each);
+  EXPECT_EQ(asker.statistics().answered, 4u * static_cast<unsigned>(each));
   EXPECT_EQ(asker.statistics().outstanding, 0u);
 }
 

@@ -418,14 +418,15 @@ TEST_P(Transport, FreesABufferWhenAllItsExtentsWereReleasedInAnyOrder) {
 
 TEST_P(Transport, GoesOnForManyTimesItsBuffers) {
   const Pair pair(address_, 3, 512);
+  const int buffers = GetParam().rounds(3000);
   std::thread sending([&] {
-    for (int i = 0; i < 3000; ++i) {
+    for (int i = 0; i < buffers; ++i) {
       while (pair.send(pair.client, std::to_string(i)) == LWMQ_E_FULL) {
         pair.tli.wait(pair.client, LWMQ_TLI_WAIT_ROOM, 1000);
       }
     }
   });
-  for (int i = 0; i < 3000; ++i) ASSERT_EQ(pair.land_text(pair.served), std::to_string(i));
+  for (int i = 0; i < buffers; ++i) ASSERT_EQ(pair.land_text(pair.served), std::to_string(i));
   sending.join();
 }
 
