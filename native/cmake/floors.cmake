@@ -1,7 +1,7 @@
 # One OBJECT library per floor folder of src/. Objects, not archives: an archive would drop the providers, which
 # nobody refers to by name. A folder that is still empty is passed over.
 set(LWMQ_FLOORS base os stats queue wire message tli codec store modules lane filters address providers scheduler
-                reliability service channel stream abi)
+                reliability service conversation channel patterns stream abi)
 set(LWMQ_FLOOR_TARGETS "")
 
 foreach(floor IN LISTS LWMQ_FLOORS)
@@ -17,10 +17,11 @@ endforeach()
 
 # What applications make, and what grows with it, is built of the library's containers: where memory is short
 # these throw, up to the C face (abi/memory.h). What moves messages allocates without, and has no landing pads.
-foreach(unit abi/channel_abi abi/listener_abi abi/lwmq abi/observer_abi abi/requests_abi abi/router_abi abi/selector_abi
-             address/options channel/channel channel/conversation channel/listener channel/peers channel/requests channel/router channel/selector
-             channel/settings filters/filters filters/settings modules/find providers/ipc/address providers/ipc/provider
-             reliability/merge service/service_thread stats/observer stats/page tli/host tli/registry tli/tables)
+foreach(unit abi/channel_abi abi/listener_abi abi/lwmq abi/observer_abi abi/requests_abi abi/router_abi
+             abi/selector_abi address/options channel/channel conversation/conversation conversation/peers
+             conversation/settings filters/filters filters/settings modules/find patterns/listener patterns/requests
+             patterns/router patterns/selector providers/ipc/address providers/ipc/provider reliability/merge
+             service/service_thread stats/observer stats/page tli/host tli/registry tli/tables)
   set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/src/${unit}.cc" PROPERTIES COMPILE_OPTIONS
                                                                                       -fexceptions)
 endforeach()

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/limits.h"
-#include "channel/settings.h"
+#include "conversation/settings.h"
 #include "filters/filtered.h"
 #include "input.h"
 #include "lwmq/lwmq_tli.h"
@@ -20,8 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
     lwmq_limits limits{};
     provider->limits(modules::without_options(text.c_str()).c_str(), &limits);
   }
-  channel::AddressOptions options;
-  channel::read_address_options(text.c_str(), &options);
+  conversation::AddressOptions options;
+  conversation::read_address_options(text.c_str(), &options);
   // The provider gets what has its scheme; most inputs would not.
   const std::string address = "ipc://" + text;
   ipc::Address parsed;

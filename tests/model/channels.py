@@ -10,7 +10,7 @@ from collections.abc import Callable
 from .checker import Model, Process, Registers
 from .protocols import ADOPTED, FREE, HANDED, TAKEN, _is_set
 
-# ---- native/src/channel/channel_post.cc, channel_close.cc: a channel is closed while somebody posts ----
+# ---- native/src/conversation/post.cc, close.cc: a channel is closed while somebody posts ----
 
 OPEN, CLOSING, CLOSED = range(3)
 QUEUED, SHIPPED, DROPPED, WITHDRAWN, BACK = range(5)  # what became of a message, by the holder of the pump
@@ -257,7 +257,7 @@ def closing_two(wrong: str = "") -> Model:
     return _closes(wrong, "ab", HANDED)
 
 
-# ---- native/src/channel/channel_receive.cc, providers/ipc/transport.cc, descriptor.h: who polls --------
+# ---- native/src/conversation/receive.cc, providers/ipc/transport.cc, descriptor.h: who polls --------
 
 POLLED_WRONG = [
     "doorbell is drained behind the announcement",
@@ -324,8 +324,8 @@ def _ring_bell(process: Process) -> None:
     process.do(lambda r: r.update(ticket=0))
 
 
-def _receive_landed(process: Process, wrong: str, slices: int, interrupted: bool = False) -> None:
-    """receive_landed, for so many waits in the transport. It ends at "got", "nothing" or "closed"."""
+def _take_first(process: Process, wrong: str, slices: int, interrupted: bool = False) -> None:
+    """take_first, for so many waits in the transport. It ends at "got", "nothing" or "closed"."""
     process.label("look")
     process.compare_swap("landing", "landing", FREE, TAKEN)
     process.goto("has landing", lambda r: r["landing"] == FREE)
@@ -404,7 +404,7 @@ def _poller(wrong: str) -> Process:
     poller = Process("poller", dict.fromkeys(RECEIVER, 0), mortal=False)
     poller.label("poll")
     poller.until(("bell", _is_set), ("doorbell", _is_set))
-    _receive_landed(poller, wrong, slices=0)
+    _take_first(poller, wrong, slices=0)
     poller.label("got")
     poller.label("nothing")
     poller.do(lambda r: r.update(drained=0))
@@ -443,7 +443,7 @@ def _polled(wrong: str, posts: int, waiters: list[Process], mortal: bool) -> Mod
 
 def _waiter(wrong: str, interrupted: bool) -> Process:
     waiter = Process("waiter", dict.fromkeys(RECEIVER, 0), mortal=False)
-    _receive_landed(waiter, wrong, slices=1, interrupted=interrupted)
+    _take_first(waiter, wrong, slices=1, interrupted=interrupted)
     for end in ("got", "nothing", "closed"):
         waiter.label(end)
     return waiter
@@ -452,7 +452,7 @@ def _waiter(wrong: str, interrupted: bool) -> Process:
 def polled(wrong: str = "", posts: int = 3) -> Model:
     """One polls, asks for one message when it is called, and polls again; the peer may die.
 
-    Here are receive_landed, arm_transport, Transport::arm and the peer's Waker. Left out are reports
+    Here are take_first, arm_transport, Transport::arm and the peer's Waker. Left out are reports
     (`retired`), runs of small messages, which are taken without a look at the descriptor, and several
     transports.
     """
@@ -469,7 +469,7 @@ def polled_interrupted(wrong: str = "", posts: int = 2) -> Model:
     return _polled(wrong, posts, [_waiter(wrong, interrupted=True)], mortal=False)
 
 
-# ---- native/src/channel/channel_queue.cc: the same, where the service thread lands for who polls -------
+# ---- native/src/conversation/queued.cc: the same, where the service thread lands for who polls -------
 
 LANDED_WRONG = [
     "service leaves to who lands what he does not see",
@@ -501,8 +501,8 @@ def _arm_for_service(process: Process, at: str, wrong: str) -> None:
     process.do(lambda r: r.update(shown=0))
 
 
-def _receive_queued(process: Process, wrong: str) -> None:
-    """receive_queued of one message, which does not wait. It ends at "got", "nothing" or "closed"."""
+def _take_queued(process: Process, wrong: str) -> None:
+    """take_queued of one message, which does not wait. It ends at "got", "nothing" or "closed"."""
 
     def release(to: str) -> None:
         process.do(lambda r: r.update(landed=0, shown=0, phase=0, leads=0, there=0, ticket=0))
@@ -627,7 +627,7 @@ def _landed(wrong: str, posts: int, others: list[str]) -> Model:
     poller = Process("poller", dict.fromkeys(QUEUE_RECEIVER, 0), mortal=False)
     poller.label("poll")
     poller.until(("bell", _is_set))
-    _receive_queued(poller, wrong)
+    _take_queued(poller, wrong)
     poller.label("got")
     poller.label("nothing")
     poller.do(lambda r: r.update(dict.fromkeys(QUEUE_RECEIVER, 0)))
@@ -635,7 +635,7 @@ def _landed(wrong: str, posts: int, others: list[str]) -> Model:
     poller.label("closed")
     askers = [Process(name, dict.fromkeys(QUEUE_RECEIVER, 0), mortal=False) for name in others]
     for asker in askers:
-        _receive_queued(asker, wrong)
+        _take_queued(asker, wrong)
         for end in ("got", "nothing", "closed"):
             asker.label(end)
     peer = _posting_peer(posts, wrong, mortal=False)
@@ -664,7 +664,7 @@ def landed_refused(wrong: str = "") -> Model:
     return _landed(wrong, 0, ["asker"])
 
 
-# ---- native/src/channel/kept_buffers.h: how many of the peer's buffers messages keep ----------------
+# ---- native/src/conversation/kept_buffers.h: how many of the peer's buffers messages keep ----------------
 
 KEPT_BUFFERS_WRONG = [
     "what was refused stays counted",
@@ -750,7 +750,7 @@ def kept_buffers(wrong: str = "", lands: tuple[int, ...] = (0, 0, 1, 0)) -> Mode
     return Model([lander, *givers, judge], dict.fromkeys(memory, 0))
 
 
-# ---- native/src/channel/channel_service.cc, service_thread.cc: the peer has gone while somebody receives
+# ---- native/src/conversation/service.cc, service_thread.cc: the peer has gone while somebody receives
 
 ENDED = CLOSED  # here nobody closes to the end
 RETIRED_WRONG = [
@@ -799,7 +799,7 @@ def _end_without_peer(process: Process, at: str, tells: bool = True) -> None:
 
 
 def _endless_receiver(name: str, wrong: str) -> Process:
-    """receive_landed without a limit of time, again and again; ends with the report, or is refused."""
+    """take_first without a limit of time, again and again; ends with the report, or is refused."""
     names = ["changes", "landing", "taken", "there", "transport", "gone", "seen"]
     process = Process(name, dict.fromkeys(names, 0), mortal=False)
     process.label("look")
@@ -979,7 +979,7 @@ def reopened(wrong: str = "", posts: int = 0) -> Model:
     return _retires(wrong, 1, posts, [closer, teller])
 
 
-# ---- native/src/channel/channel_receive.cc, channel_close.cc: the channel is closed while somebody receives
+# ---- native/src/conversation/receive.cc, close.cc: the channel is closed while somebody receives
 
 CLOSED_BESIDE_WRONG = [
     "closes without the landing side",
@@ -995,7 +995,7 @@ CLOSED_BESIDE_WRONG = [
 def _receives_from_runs(wrong: str) -> Process:
     """receive, again and again: a run of two lands, they are given one by one; ends where it is refused.
 
-    It begins in receive, where the landing side is free, and goes on in receive_landed, which waits in the
+    It begins in take, where the landing side is free, and goes on in take_first, which waits in the
     transport with the landing side in hand.
     """
     names = ["phase", "landing", "transport", "shown", "landed", "received", "unmapped", "given"]
@@ -1101,7 +1101,7 @@ def closed_beside(wrong: str = "", posts: int = 3) -> Model:
     return Model([peer, _receives_from_runs(wrong), closer], memory)
 
 
-# ---- native/src/channel/channel.cc, channel.h: the channel is destroyed while others wait in it ---------
+# ---- native/src/channel/channel.cc, conversation/shared.h: a channel is destroyed while others wait ------
 
 DESTROYED_WRONG = [
     "destroy does not wait",
@@ -1142,7 +1142,7 @@ def _go_out(process: Process) -> None:
 
 
 def _receives_in_vain(wrong: str) -> Process:
-    """receive_landed where nobody is connected: counted with the landing side in hand, before it goes on."""
+    """take_first where nobody is connected: counted with the landing side in hand, before it goes on."""
     names = ["changes", "landing", "phase", "inside", "seen"]
     process = Process("receiver", dict.fromkeys(names, 0), mortal=False)
     process.label("look")
@@ -1257,9 +1257,7 @@ def destroyed(wrong: str = "") -> Model:
     return _destroys(callers, callers, wrong, {})
 
 
-def _destroys(
-    processes: list[Process], callers: list[Process], wrong: str, memory: dict[str, int]
-) -> Model:
+def _destroys(processes: list[Process], callers: list[Process], wrong: str, memory: dict[str, int]) -> Model:
     destroyer = Process("destroyer", {"seen": 0}, mortal=False)
     for process in callers:
         destroyer.until((f"begun:{process.name}", _is_set))

@@ -517,7 +517,7 @@ def spsc(wrong: str = "", pushes: int = 5) -> Model:
     return Model([producer, consumer], dict.fromkeys(memory, 0))
 
 
-# ---- native/src/channel/channel_post.cc: who posts, pumps; and what is left behind is found ---------------
+# ---- native/src/conversation/post.cc: who posts, pumps; and what is left behind is found ---------------
 
 FREE, TAKEN, HANDED, ADOPTED = range(4)
 LEFT_WRONG = [
@@ -665,7 +665,7 @@ def served(wrong: str = "", posts: int = 2) -> Model:
     )
 
 
-# ---- native/src/channel/ownership.h: the same with a home thread ------------------------------------------
+# ---- native/src/conversation/ownership.h: the same with a home thread --------------------------------------
 
 HOME_FREE, HOME_TAKEN, HOME_ASKING, HOME_HANDED, HOME_ADOPTED = range(5)
 HOME_WRONG = [
@@ -955,7 +955,7 @@ def rest(wrong: str = "", posts: int = 2) -> Model:
     return Model([poster, service, judge], memory)
 
 
-# ---- native/src/channel/channel_queue.cc: several receivers, of which one waits in the transport ----------
+# ---- native/src/conversation/queued.cc: several receivers, of which one waits in the transport ----------
 
 FOLLOWERS_WRONG = [
     "who leaves calls nobody",
@@ -992,7 +992,7 @@ def _end_following(process: Process, at: str) -> None:
 def _queued_receiver(
     name: str, others: list[str], wrong: str, bounded: bool, count: int, begin: str
 ) -> Process:
-    """receive_queued, until it has received `count` messages; of none: sleeps once, looks again, gives up."""
+    """take_queued, until it has received `count` messages; of none: sleeps once, looks again, gives up."""
     gives_up = count == 0
     registers = dict.fromkeys(["seen", "there", "taken", "on", "leads", "call", "got", "woken"], 0)
     process = Process(name, registers | {"on": int(begin == "sleep")}, mortal=False)

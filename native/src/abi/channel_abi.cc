@@ -4,22 +4,22 @@
 #include "abi/options.h"
 #include "base/status.h"
 #include "channel/channel.h"
-#include "channel/notice.h"
 #include "lwmq/lwmq.h"
 #include "message/message.h"
 #include "os/clock.h"
 #include "os/identity.h"
+#include "patterns/notice.h"
 
 using lwmq::fail;
 using lwmq::Message;
 using lwmq::channel::Channel;
 using lwmq::channel::ChannelQueue;
-using lwmq::channel::Loan;
-using lwmq::channel::Messages;
-using lwmq::channel::Notice;
-using lwmq::channel::Requests;
-using lwmq::channel::Router;
-using lwmq::channel::Selector;
+using lwmq::conversation::Loan;
+using lwmq::conversation::Messages;
+using lwmq::patterns::Notice;
+using lwmq::patterns::Requests;
+using lwmq::patterns::Router;
+using lwmq::patterns::Selector;
 using namespace lwmq::abi;  // the handles
 
 namespace {

@@ -5,65 +5,31 @@
 #include "abi/misuse.h"
 #include "base/status.h"
 #include "channel/channel.h"
-#include "channel/listener.h"
-#include "channel/requests.h"
-#include "channel/router.h"
-#include "channel/selector.h"
 #include "lwmq/lwmq.h"
 #include "message/message.h"
 #include "os/identity.h"
+#include "patterns/listener.h"
+#include "patterns/requests.h"
+#include "patterns/router.h"
+#include "patterns/selector.h"
 
 namespace lwmq::abi {
 
-inline Message* in(lwmq_message* handle) noexcept { return reinterpret_cast<Message*>(handle); }
-inline const Message* in(const lwmq_message* handle) noexcept {
-  return reinterpret_cast<const Message*>(handle);
-}
-inline channel::Channel* in(lwmq_channel* handle) noexcept {
-  return reinterpret_cast<channel::Channel*>(handle);
-}
-inline const channel::Channel* in(const lwmq_channel* handle) noexcept {
-  return reinterpret_cast<const channel::Channel*>(handle);
-}
-inline channel::ChannelQueue* in(lwmq_send_queue* handle) noexcept {
-  return reinterpret_cast<channel::ChannelQueue*>(handle);
-}
-inline const channel::ChannelQueue* in(const lwmq_send_queue* handle) noexcept {
-  return reinterpret_cast<const channel::ChannelQueue*>(handle);
-}
-inline channel::Loan* in(lwmq_loan* handle) noexcept { return reinterpret_cast<channel::Loan*>(handle); }
-inline const channel::Loan* in(const lwmq_loan* handle) noexcept {
-  return reinterpret_cast<const channel::Loan*>(handle);
-}
-inline channel::Selector* in(lwmq_selector* handle) noexcept {
-  return reinterpret_cast<channel::Selector*>(handle);
-}
-inline const channel::Selector* in(const lwmq_selector* handle) noexcept {
-  return reinterpret_cast<const channel::Selector*>(handle);
-}
-inline channel::Listener* in(lwmq_listener* handle) noexcept {
-  return reinterpret_cast<channel::Listener*>(handle);
-}
-inline const channel::Listener* in(const lwmq_listener* handle) noexcept {
-  return reinterpret_cast<const channel::Listener*>(handle);
-}
-inline channel::Router* in(lwmq_router* handle) noexcept {
-  return reinterpret_cast<channel::Router*>(handle);
-}
-inline const channel::Router* in(const lwmq_router* handle) noexcept {
-  return reinterpret_cast<const channel::Router*>(handle);
-}
-inline channel::Requests* in(lwmq_requests* handle) noexcept {
-  return reinterpret_cast<channel::Requests*>(handle);
-}
-inline lwmq_loan* out(channel::Loan* loan) noexcept { return reinterpret_cast<lwmq_loan*>(loan); }
-inline lwmq_message* out(Message* message) noexcept { return reinterpret_cast<lwmq_message*>(message); }
-inline lwmq_channel* out(channel::Channel* channel) noexcept {
-  return reinterpret_cast<lwmq_channel*>(channel);
-}
-inline lwmq_send_queue* out(channel::ChannelQueue* queue) noexcept {
-  return reinterpret_cast<lwmq_send_queue*>(queue);
-}
+// `in` and `out` between a handle and what it is.
+#define LWMQ_HANDLE(handle, object)                                                                  \
+  inline object* in(handle* of) noexcept { return reinterpret_cast<object*>(of); }                   \
+  inline const object* in(const handle* of) noexcept { return reinterpret_cast<const object*>(of); } \
+  inline handle* out(object* of) noexcept { return reinterpret_cast<handle*>(of); }
+
+LWMQ_HANDLE(lwmq_message, Message)
+LWMQ_HANDLE(lwmq_channel, channel::Channel)
+LWMQ_HANDLE(lwmq_send_queue, channel::ChannelQueue)
+LWMQ_HANDLE(lwmq_loan, conversation::Loan)
+LWMQ_HANDLE(lwmq_selector, patterns::Selector)
+LWMQ_HANDLE(lwmq_listener, patterns::Listener)
+LWMQ_HANDLE(lwmq_router, patterns::Router)
+LWMQ_HANDLE(lwmq_requests, patterns::Requests)
+#undef LWMQ_HANDLE
 
 inline lwmq_status null_argument(const char* function) noexcept {
   return fail(LWMQ_E_INVALID, "%s: an argument is NULL that must not be", function);

@@ -5,7 +5,7 @@
 #include "lwmq/lwmq.h"
 
 using lwmq::channel::Channel;
-using lwmq::channel::Listener;
+using lwmq::patterns::Listener;
 using namespace lwmq::abi;  // the handles
 
 extern "C" {

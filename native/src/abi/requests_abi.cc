@@ -5,7 +5,7 @@
 #include "lwmq/lwmq.h"
 
 using lwmq::Message;
-using lwmq::channel::Requests;
+using lwmq::patterns::Requests;
 using lwmq::wire::RequestKind;
 using namespace lwmq::abi;  // the handles
 

@@ -5,7 +5,7 @@
 #include "abi/memory.h"
 #include "lwmq/lwmq.h"
 
-using lwmq::channel::Router;
+using lwmq::patterns::Router;
 using namespace lwmq::abi;  // the handles
 
 extern "C" {

@@ -5,7 +5,7 @@
 
 using lwmq::Message;
 using lwmq::channel::Channel;
-using lwmq::channel::Selector;
+using lwmq::patterns::Selector;
 using namespace lwmq::abi;  // the handles
 
 extern "C" {

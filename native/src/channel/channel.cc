@@ -16,6 +16,10 @@
 #include "os/identity.h"
 
 namespace lwmq::channel {
+
+using conversation::ReceiveQueue;
+using conversation::WhenEmpty;
+
 namespace {
 
 constexpr std::uint32_t kTransportsMax = 64;
@@ -45,7 +49,7 @@ Status Channel::make(const Settings& settings, std::uint64_t client, Channel** o
 
 Status Channel::create(const char* address, const lwmq_channel_options& given, Channel** out_channel) {
   Settings settings;
-  const Status status = read_settings(address, given, &settings);
+  const Status status = conversation::read_settings(address, given, &settings);
   if (status != LWMQ_OK) return status;
   static std::atomic<std::uint32_t> channels{0};
   settings.transport.channel = channels.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -104,8 +108,8 @@ Status Channel::check_further(const char* address, const lwmq_transport_options&
         address, first);
   if (count() >= kTransportsMax)
     return fail(LWMQ_E_INVALID, "a channel has at most %u transports (%s)", kTransportsMax, first);
-  AddressOptions said;
-  const Status status = read_address_options(address, &said);
+  conversation::AddressOptions said;
+  const Status status = conversation::read_address_options(address, &said);
   if (status != LWMQ_OK) return status;
   const std::uint64_t wanted = options.buffer_bytes != 0 ? options.buffer_bytes : said.buffer_bytes;
   if (wanted != 0 && wanted != first_.buffer_bytes()) {
@@ -130,7 +134,7 @@ Status Channel::add_transport(const char* address, const lwmq_transport_options&
   std::int32_t fd = -1;
   status = descriptor(&fd);
   Settings settings;
-  if (status == LWMQ_OK) status = read_settings(address, as_first, &settings);
+  if (status == LWMQ_OK) status = conversation::read_settings(address, as_first, &settings);
   if (status != LWMQ_OK) return status;
   if (first_.is_one_way() || settings.one_way) {
     return fail(LWMQ_E_UNSUPPORTED, "%s: a further transport where one of them carries one way alone (%s)",
@@ -552,7 +556,7 @@ Status Channel::look_merged(Messages& into, std::int64_t* out_until) {
     }
   }
   if (into.count() > 0) return LWMQ_OK;
-  if (is_short || merge_->is_short()) return fail_short_of_memory();
+  if (is_short || merge_->is_short()) return conversation::fail_short_of_memory();
   *out_until = merge_->holds_until();
   if (*out_until != INT64_MAX) return LWMQ_E_EMPTY;
   const auto ended =

@@ -20,15 +20,24 @@
 #include "base/failure.h"
 #include "base/handle_mark.h"
 #include "base/status.h"
-#include "channel/conversation.h"
-#include "channel/settings.h"
-#include "channel/shared.h"
-#include "channel/take.h"
+#include "conversation/conversation.h"
+#include "conversation/settings.h"
+#include "conversation/shared.h"
+#include "conversation/take.h"
 #include "lwmq/lwmq.h"
 #include "reliability/merge.h"
 #include "service/service_thread.h"
 
 namespace lwmq::channel {
+
+using conversation::Conversation;
+using conversation::CountedQueue;
+using conversation::How;
+using conversation::Lent;
+using conversation::Loan;
+using conversation::Messages;
+using conversation::Settings;
+using conversation::Shared;
 
 class Channel;
 
