@@ -253,7 +253,7 @@ Status Channel::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistic
 }
 
 Status Channel::open(std::int32_t role) {
-  if (more_.empty()) return first_.open(role);
+  if (more_.empty() || !first_.is_created()) return first_.open(role);
   Status status = all([&](Conversation& one) { return one.open(role); });
   if (status == LWMQ_OK && is_redundant()) status = service::ServiceThread::attending().add(&merge_timer_);
   has_timer_ = status == LWMQ_OK && is_redundant();
@@ -267,28 +267,21 @@ Status Channel::open(std::int32_t role) {
 Status Channel::wait_connected(std::uint32_t timeout_ms) {
   const Shared::Inside inside(shared_);
   const std::int64_t deadline = os::deadline_of(timeout_ms);
-  if (is_redundant()) return wait_for_a_way(deadline);
-  return all([&](Conversation& one) { return one.wait_connected(rest_of(timeout_ms, deadline)); });
-}
-
-bool Channel::has_peer() const noexcept {
-  return first_.has_peer() ||
-         std::any_of(more_.begin(), more_.end(), [](const auto& one) { return one->has_peer(); });
-}
-
-// Until one of redundant transports has a peer.
-Status Channel::wait_for_a_way(std::int64_t deadline) {
   for (;;) {
     const std::uint32_t seen = shared_.changes.load(std::memory_order_acquire);  // sync: change
-    if (first_.is_closed()) return first_.refuse_phase();
+    if (!first_.is_open()) return first_.refuse_phase();
     lwmq_channel_statistics now{};
-    now.size = sizeof now;
     Status status = query(&now);  // also notices peers that are gone
     if (status != LWMQ_OK || now.connected != 0) return status;
     status = all([](Conversation& one) { return one.connect_failure(); });
     if (status == LWMQ_OK) status = os::wait_for_change(seen, deadline, shared_.changes);
     if (status != LWMQ_OK) return status;
   }
+}
+
+bool Channel::has_peer() const noexcept {
+  return first_.has_peer() ||
+         std::any_of(more_.begin(), more_.end(), [](const auto& one) { return one->has_peer(); });
 }
 
 // ---- Posting ----------------------------------------------------------------------------------------
@@ -599,32 +592,21 @@ Status Channel::take_queued(How how, Messages& into) {
 // ---- The rest ---------------------------------------------------------------------------------------
 
 Status Channel::query(lwmq_channel_statistics* out_statistics) {
-  Status status = first_.query(out_statistics);
-  for (const auto& conversation : more_) {
-    lwmq_channel_statistics one{};
-    if (status == LWMQ_OK) status = conversation->query(&one);
-    if (status != LWMQ_OK) return status;
-    lwmq_channel_statistics& all = *out_statistics;
-    all.connected = is_redundant() ? all.connected | one.connected : all.connected & one.connected;
-    all.messages_shipped += one.messages_shipped;
-    all.messages_received += one.messages_received;
-    all.messages_lost += one.messages_lost;
-    all.buffers_shipped += one.buffers_shipped;
-    all.shipped_full += one.shipped_full;
-    all.shipped_idle += one.shipped_idle;
-    all.bytes_shipped += one.bytes_shipped;
-    all.bytes_received += one.bytes_received;
-    all.messages_passed += one.messages_passed;
-    all.peers_lost += one.peers_lost;
-    all.buffers_free += one.buffers_free;
-    all.clients_refused += one.clients_refused;
-    all.messages_unread += one.messages_unread;
-  }
-  if (status == LWMQ_OK && is_redundant()) {
+  *out_statistics = {};
+  std::size_t connected = 0;
+  const Status status = all([&](Conversation& one) {
+    bool has_peer = false;
+    const Status of_one = one.add_figures(out_statistics, &has_peer);
+    connected += has_peer ? 1 : 0;
+    return of_one;
+  });
+  if (status != LWMQ_OK) return status;
+  out_statistics->connected = connected >= (is_redundant() ? 1 : count()) ? 1 : 0;
+  if (is_redundant()) {
     out_statistics->duplicates_dropped = merge_->duplicates();
     out_statistics->messages_received -= merge_->duplicates();
   }
-  return status;
+  return LWMQ_OK;
 }
 
 Status Channel::find(std::uint32_t transport, Conversation** out_conversation) {

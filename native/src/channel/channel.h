@@ -77,7 +77,7 @@ class Channel {
   static Status query_queue(const ChannelQueue* queue, lwmq_send_queue_statistics* out_statistics);
   // Where one of several transports cannot be opened, none is, and the channel can only be destroyed.
   Status open(std::int32_t role);
-  // Until each has a peer; of redundant transports, until one has.
+  // Until each has a peer at one time; of redundant transports, until one has.
   Status wait_connected(std::uint32_t timeout_ms);
   // Any of them has one now.
   [[nodiscard]] bool has_peer() const noexcept;
@@ -192,7 +192,6 @@ class Channel {
 
   Status check_further(const char* address, const lwmq_transport_options& options) const;
   void prepare_redundancy(std::size_t places);
-  Status wait_for_a_way(std::int64_t deadline);
   static Status post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
   static Status post_copy_to_each(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept;
   static Status refuse_to_wait(const ChannelQueue& queue) noexcept;

@@ -103,7 +103,7 @@ void Conversation::end_without_peer() noexcept {
 
 // When nothing is locked: messages may go with it. Of a raw one nobody gives a buffer back meanwhile.
 void Conversation::close_transport(lwmq_tli_transport* transport, std::uint64_t unsent) noexcept {
-  if (!raw_) return tli_->close(transport, 0, unsent);
+  if (!settings_.raw) return tli_->close(transport, 0, unsent);
   take_pump();
   tli_->close(transport, raw_lent_of(transport), unsent);
   release_and_look();
@@ -182,7 +182,7 @@ Status Conversation::close(std::uint32_t linger_ms, std::int64_t before_ms) {
               !was_opened ? "it was never opened"
               : has_ended ? "the peer has gone"
                           : how,
-              dropped, unread, address_.c_str());
+              dropped, unread, settings_.address.c_str());
 }
 
 }  // namespace lwmq::conversation

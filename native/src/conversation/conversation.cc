@@ -21,22 +21,14 @@ namespace lwmq::conversation {
 Conversation::Conversation(const Settings& settings, Shared& shared, std::size_t place, const char* name)
     : shared_(shared),
       place_(place),
-      address_(settings.address),
+      settings_(settings),
       provider_(settings.provider),
       tli_(settings.provider->transport),
-      tli_options_(settings.transport),
-      values_(settings.values),
-      filters_(settings.filters),
-      retry_ms_(settings.retry_ms),
-      raw_(settings.raw),
-      one_way_(settings.one_way),
-      passes_(settings.passes),
-      secure_erase_(settings.transport.secure_erase != 0),
       membarrier_(os::membarrier_available()),
       receiver_(settings.provider),
       queue_(shared.queue.get()),
       entry_(stats::open_entry(stats::EntryKind::kChannel, settings.address.c_str(), name)) {
-  if (secure_erase_) receiver_.erase_messages();
+  if (erases()) receiver_.erase_messages();
   if (settings.home_thread) {
     pump_.make_home();
     landing_.make_home();
@@ -71,27 +63,28 @@ Status Conversation::accept(lwmq_tli_transport* transport) {
 Status Conversation::check_priority(std::uint32_t priority) const noexcept {
   if (priority >= LWMQ_PRIORITY_TIME_CRITICAL && priority <= LWMQ_PRIORITY_IDLE) return LWMQ_OK;
   return fail(LWMQ_E_INVALID, "priority %u; there are 1 (time critical) to 7 (idle) (%s)", priority,
-              address_.c_str());
+              settings_.address.c_str());
 }
 
 Status Conversation::check_adding(const lwmq_send_queue_options& options) const noexcept {
-  if (raw_)
-    return fail(LWMQ_E_INVALID, "a raw channel has no queues: get and send buffers (%s)", address_.c_str());
+  if (settings_.raw)
+    return fail(LWMQ_E_INVALID, "a raw channel has no queues: get and send buffers (%s)",
+                settings_.address.c_str());
   if (phase_.load() >= Phase::kClosing || os::forked()) return refuse_phase();
   if (options.kind >= SendQueue::kKinds) {
     return fail(LWMQ_E_INVALID, "there is no kind %u of send queue; there are 0 to %u (%s)", options.kind,
-                SendQueue::kKinds - 1, address_.c_str());
+                SendQueue::kKinds - 1, settings_.address.c_str());
   }
   if (SendQueue::is_bounded(options.kind) && options.capacity == 0) {
     return fail(LWMQ_E_INVALID,
                 "capacity 0 of a bounded send queue (kind %u); say how many messages it may hold (%s)",
-                options.kind, address_.c_str());
+                options.kind, settings_.address.c_str());
   }
   if (!SendQueue::is_bounded(options.kind) && options.capacity != 0) {
     return fail(LWMQ_E_INVALID,
                 "capacity %" PRIu64
                 " of an unbounded send queue (kind %u); leave it 0, or take a bounded kind (%s)",
-                options.capacity, options.kind, address_.c_str());
+                options.capacity, options.kind, settings_.address.c_str());
   }
   const Status status = check_priority(options.priority);
   return status == LWMQ_OK ? check_sends(role_) : status;
@@ -100,7 +93,7 @@ Status Conversation::check_adding(const lwmq_send_queue_options& options) const 
 void Conversation::prepare(CountedQueue& queue) const {
   const std::string& channel = entry_->name;
   const std::string name = channel + (channel.empty() ? "" : ".") + std::to_string(scheduler_.queue_count());
-  queue.entry = stats::open_entry(stats::EntryKind::kQueue, address_.c_str(), name.c_str());
+  queue.entry = stats::open_entry(stats::EntryKind::kQueue, settings_.address.c_str(), name.c_str());
   stats::set(queue.entry->priority, queue.priority());
 }
 
@@ -126,12 +119,12 @@ Status Conversation::set_weights(const std::uint32_t* weights, std::uint32_t cou
   std::array<std::uint32_t, scheduler::kWeightedGroups> known{};
   if (count != known.size()) {
     return fail(LWMQ_E_INVALID, "%u weights; there are %zu, for the priorities highest to lowest (%s)", count,
-                known.size(), address_.c_str());
+                known.size(), settings_.address.c_str());
   }
   for (std::uint32_t i = 0; i < count; ++i) {
     if (weights[i] > kWeightMax) {
       return fail(LWMQ_E_INVALID, "weight %u of priority %u; 0 to %u are possible (%s)", weights[i],
-                  LWMQ_PRIORITY_HIGHEST + i, kWeightMax, address_.c_str());
+                  LWMQ_PRIORITY_HIGHEST + i, kWeightMax, settings_.address.c_str());
     }
     known[i] = weights[i];
   }
@@ -144,7 +137,7 @@ Status Conversation::set_weights(const std::uint32_t* weights, std::uint32_t cou
 // What every conversation does that opens.
 Status Conversation::start(std::int32_t role) {
   role_ = role;
-  receives_plainly_ = !raw_ && queue_ == nullptr && shared_.is_alone;
+  receives_plainly_ = !settings_.raw && queue_ == nullptr && shared_.is_alone;
   Status status = service::start_service(*provider_);
   if (status == LWMQ_OK) status = service::ServiceThread::attending().add(&attend_);
   attending_ = status == LWMQ_OK;
@@ -154,15 +147,15 @@ Status Conversation::start(std::int32_t role) {
 Status Conversation::open(std::int32_t role) {
   if (os::forked() || phase_.load() > Phase::kOpen) return refuse_phase();
   if (phase_.load() == Phase::kOpen)
-    return fail(LWMQ_E_INVALID, "the channel is open already (%s)", address_.c_str());
+    return fail(LWMQ_E_INVALID, "the channel is open already (%s)", settings_.address.c_str());
   if (role < LWMQ_ROLE_AUTO || role > LWMQ_ROLE_CLIENT)
     return fail(LWMQ_E_INVALID, "there is no role %d; there are 0 (automatic), 1 (server), 2 (client) (%s)",
-                role, address_.c_str());
-  if (one_way_ && role == LWMQ_ROLE_AUTO) {
+                role, settings_.address.c_str());
+  if (settings_.one_way && role == LWMQ_ROLE_AUTO) {
     return fail(LWMQ_E_UNSUPPORTED,
                 "this transport carries one way, from who serves to who connects: open it in one of these "
                 "roles (%s)",
-                address_.c_str());
+                settings_.address.c_str());
   }
   Status status = scheduler_.queue_count() == 0 ? LWMQ_OK : check_sends(role);
   if (status != LWMQ_OK) return status;
@@ -184,11 +177,11 @@ Status Conversation::open(std::int32_t role) {
 }
 
 Status Conversation::check_sends(std::int32_t role) const noexcept {
-  if (!one_way_ || role != LWMQ_ROLE_CLIENT) return LWMQ_OK;
+  if (!settings_.one_way || role != LWMQ_ROLE_CLIENT) return LWMQ_OK;
   return fail(LWMQ_E_UNSUPPORTED,
               "this transport carries one way: who connects receives and cannot send; what needs both ways "
               "needs another transport (%s)",
-              address_.c_str());
+              settings_.address.c_str());
 }
 
 Status Conversation::refuse_to_receive() const noexcept {
@@ -196,19 +189,21 @@ Status Conversation::refuse_to_receive() const noexcept {
       LWMQ_E_UNSUPPORTED,
       "this transport carries one way: who serves sends and cannot receive; what needs both ways needs "
       "another transport (%s)",
-      address_.c_str());
+      settings_.address.c_str());
 }
 
 Status Conversation::filters(filters::Filters** out_filters) const {
   if (phase_.load() == Phase::kClosed || os::forked()) return refuse_phase();
-  if (filters_ == nullptr)
+  if (settings_.filters == nullptr)
     return fail(LWMQ_E_UNSUPPORTED,
                 "this channel was made without filters: its address may begin with filters+ (%s)",
-                address_.c_str());
-  *out_filters = filters_.get();
+                settings_.address.c_str());
+  *out_filters = settings_.filters.get();
   return LWMQ_OK;
 }
 
-bool Conversation::has_dropped() const noexcept { return filters_ != nullptr && filters_->dropped() > 0; }
+bool Conversation::has_dropped() const noexcept {
+  return settings_.filters != nullptr && settings_.filters->dropped() > 0;
+}
 
 }  // namespace lwmq::conversation

@@ -88,7 +88,6 @@ class Conversation {
   // ---- Any thread.
   Status set_priority(CountedQueue* queue, std::uint32_t priority) noexcept;
   Status set_weights(const std::uint32_t* weights, std::uint32_t count) noexcept;
-  Status wait_connected(std::uint32_t timeout_ms);
 
   // The queue's own thread where it is mono, else any. What is given as a message is taken on LWMQ_OK alone.
   Status post(CountedQueue* queue, Message* message, std::uint64_t tag) noexcept;
@@ -148,8 +147,9 @@ class Conversation {
   Status raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buffer);
   Status raw_dispose(lwmq_buffer* buffer);
 
-  // LWMQ_E_CLOSED after a close. Notices a peer that is gone.
-  Status query(lwmq_channel_statistics* out_statistics);
+  // To what others of its channel have added; the first place sets what is no sum. Notices a peer that is
+  // gone.
+  Status add_figures(lwmq_channel_statistics* sums, bool* out_connected);
   // See lwmq_channel_peer.
   Status peer(lwmq_peer* out_peer);
   Status wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer);
@@ -177,13 +177,13 @@ class Conversation {
   // The service thread looks.
   void ask_service() noexcept { service::ServiceThread::attending().request(&attend_); }
 
-  [[nodiscard]] const std::string& address() const noexcept { return address_; }
-  [[nodiscard]] std::uint64_t buffer_bytes() const noexcept { return tli_options_.buffer_bytes; }
-  [[nodiscard]] std::uint32_t channel_number() const noexcept { return tli_options_.channel; }
-  [[nodiscard]] bool is_raw() const noexcept { return raw_; }
-  [[nodiscard]] bool is_one_way() const noexcept { return one_way_; }
+  [[nodiscard]] const std::string& address() const noexcept { return settings_.address; }
+  [[nodiscard]] std::uint64_t buffer_bytes() const noexcept { return settings_.transport.buffer_bytes; }
+  [[nodiscard]] std::uint32_t channel_number() const noexcept { return settings_.transport.channel; }
+  [[nodiscard]] bool is_raw() const noexcept { return settings_.raw; }
+  [[nodiscard]] bool is_one_way() const noexcept { return settings_.one_way; }
   // What it has sent is erased.
-  [[nodiscard]] bool erases() const noexcept { return secure_erase_; }
+  [[nodiscard]] bool erases() const noexcept { return settings_.transport.secure_erase != 0; }
   // Nobody will ever be heard again, beyond what waits already.
   [[nodiscard]] bool is_over() const noexcept {
     return phase_.load() == Phase::kClosed || phase_.load() == Phase::kEnded;
@@ -200,7 +200,7 @@ class Conversation {
   // Neither closed nor about to be.
   [[nodiscard]] bool is_usable() const noexcept { return phase_.load() < Phase::kClosing && !os::forked(); }
   [[gnu::always_inline]] Status check_open(bool raw) const noexcept {
-    if (is_open() && raw == raw_) [[likely]]
+    if (is_open() && raw == settings_.raw) [[likely]]
       return LWMQ_OK;
     return refuse(raw);
   }
@@ -208,7 +208,7 @@ class Conversation {
   Status check_open_or_ended(bool raw) const noexcept {
     const Phase phase = phase_.load(std::memory_order_acquire);
     const bool usable = phase == Phase::kOpen || phase == Phase::kEnded;
-    return usable && raw == raw_ && !os::forked() ? LWMQ_OK : refuse(raw);
+    return usable && raw == settings_.raw && !os::forked() ? LWMQ_OK : refuse(raw);
   }
   Status refuse_phase() const noexcept;
   [[nodiscard]] bool has_peer() const noexcept {
@@ -257,7 +257,7 @@ class Conversation {
   // LWMQ_E_UNSUPPORTED at the wrong end of a transport that carries one way.
   Status check_sends(std::int32_t role) const noexcept;
   Status check_receives() const noexcept {
-    return !one_way_ || role_ != LWMQ_ROLE_SERVER ? LWMQ_OK : refuse_to_receive();
+    return !settings_.one_way || role_ != LWMQ_ROLE_SERVER ? LWMQ_OK : refuse_to_receive();
   }
   Status refuse_to_receive() const noexcept;
   // Before a receive: open, of the kind asked for, and at the end that receives.
@@ -394,18 +394,10 @@ class Conversation {
   // Fixed from the beginning.
   Shared& shared_;
   const std::size_t place_;  // among the conversations of its channel, from 0
-  const std::string address_;
-  const lwmq_tli_provider* const provider_;
+  const Settings settings_;
+  const lwmq_tli_provider* const provider_;    // of settings_
   const lwmq_tli_transport_table* const tli_;  // of it
-  lwmq_tli_options tli_options_;
-  const std::shared_ptr<const ProviderValues> values_;  // of them
-  const std::shared_ptr<filters::Filters> filters_;     // as in settings.h, like those that follow
-  const std::uint32_t retry_ms_;
-  const bool raw_;
-  const bool one_way_;
-  const bool passes_;
-  const bool secure_erase_;
-  bool for_one_peer_ = false;  // accepted: nobody follows it
+  bool for_one_peer_ = false;                  // accepted: nobody follows it
   const bool membarrier_;
 
   std::atomic<Phase> phase_{Phase::kCreated};  // written by open, accept and close; kEnded by retire

@@ -31,37 +31,38 @@ std::uint64_t payload_of(const Message& message) noexcept {
 
 Status Conversation::refuse_phase() const noexcept {
   if (os::forked())
-    return fail(LWMQ_E_CLOSED, "forked: this channel belongs to the parent process (%s)", address_.c_str());
+    return fail(LWMQ_E_CLOSED, "forked: this channel belongs to the parent process (%s)",
+                settings_.address.c_str());
   if (phase_.load() == Phase::kCreated)
-    return fail(LWMQ_E_INVALID, "the channel is not open yet (%s)", address_.c_str());
+    return fail(LWMQ_E_INVALID, "the channel is not open yet (%s)", settings_.address.c_str());
   if (phase_.load() != Phase::kClosed && for_one_peer_ && attached_.load() == nullptr) {
     return fail(LWMQ_E_CLOSED,
                 "its client has gone, and the channel was accepted for that one: close it (%s)",
-                address_.c_str());
+                settings_.address.c_str());
   }
-  return fail(LWMQ_E_CLOSED, "the channel was closed (%s)", address_.c_str());
+  return fail(LWMQ_E_CLOSED, "the channel was closed (%s)", settings_.address.c_str());
 }
 
 Status Conversation::refuse(bool raw) const noexcept {
-  if (raw == raw_ || phase_.load() != Phase::kOpen || os::forked()) return refuse_phase();
+  if (raw == settings_.raw || phase_.load() != Phase::kOpen || os::forked()) return refuse_phase();
   return fail(LWMQ_E_INVALID,
-              raw_ ? "a raw channel has buffers, not messages (%s)" : "not a raw channel (%s)",
-              address_.c_str());
+              settings_.raw ? "a raw channel has buffers, not messages (%s)" : "not a raw channel (%s)",
+              settings_.address.c_str());
 }
 
 Status Conversation::too_big(std::uint64_t encoded_bytes, std::uint64_t payload_bytes) const noexcept {
   if (encoded_bytes == payload_bytes) {
     return fail(LWMQ_E_TOO_BIG, "message of %" PRIu64 " bytes does not fit a buffer of %" PRIu64 " (%s)",
-                payload_bytes, tli_options_.buffer_bytes, address_.c_str());
+                payload_bytes, settings_.transport.buffer_bytes, settings_.address.c_str());
   }
   return fail(LWMQ_E_TOO_BIG,
               "message of %" PRIu64 " bytes (%" PRIu64
               " with the headers of its frames) does not fit a buffer of %" PRIu64 " (%s)",
-              payload_bytes, encoded_bytes, tli_options_.buffer_bytes, address_.c_str());
+              payload_bytes, encoded_bytes, settings_.transport.buffer_bytes, settings_.address.c_str());
 }
 
 Status Conversation::no_memory() const noexcept {
-  return fail(LWMQ_E_NO_MEMORY, "no memory to queue a message (%s)", address_.c_str());
+  return fail(LWMQ_E_NO_MEMORY, "no memory to queue a message (%s)", settings_.address.c_str());
 }
 
 // What a queue did not take, for another reason than that it is full.
@@ -70,7 +71,7 @@ Status Conversation::refuse_push(Pushed why) const noexcept {
   return fail(LWMQ_E_INVALID,
               "two threads post to one mono_unbounded send queue at once: it is for one thread; take "
               "multi_unbounded (%s)",
-              address_.c_str());
+              settings_.address.c_str());
 }
 
 Status Conversation::refuse_posting() const noexcept {
@@ -78,15 +79,15 @@ Status Conversation::refuse_posting() const noexcept {
 }
 
 Status Conversation::admit(const CountedQueue* queue, Message& message, std::uint64_t tag) const noexcept {
-  if (secure_erase_) [[unlikely]]
+  if (erases()) [[unlikely]]
     message.erase_when_destroyed();
   const codec::Encoding encoding = codec::measure(message);
-  if (encoding.bytes > tli_options_.buffer_bytes) [[unlikely]]
+  if (encoding.bytes > settings_.transport.buffer_bytes) [[unlikely]]
     return too_big(encoding.bytes, payload_of(message));
   if (tag != 0 && !queue->is_tagged()) [[unlikely]] {
     return fail(LWMQ_E_INVALID,
                 "tag %" PRIu64 " for a send queue without tags (kind %u); take a tagged kind, or tag 0 (%s)",
-                tag, queue->kind(), address_.c_str());
+                tag, queue->kind(), settings_.address.c_str());
   }
   return LWMQ_OK;
 }
@@ -159,7 +160,7 @@ Status Conversation::push_with_pump(CountedQueue* queue, Message* message, std::
 }
 
 Status Conversation::post_bytes(CountedQueue* queue, const void* data, std::uint64_t bytes) noexcept {
-  if (bytes > tli_options_.buffer_bytes) [[unlikely]]
+  if (bytes > settings_.transport.buffer_bytes) [[unlikely]]
     return too_big(bytes, bytes);
   if (const Status status = check_posting(); status != LWMQ_OK) [[unlikely]]
     return status;
@@ -181,7 +182,7 @@ Status Conversation::post_bytes(CountedQueue* queue, const void* data, std::uint
     if (has_pump) release_pump();
     return fail(LWMQ_E_NO_MEMORY, "no memory for a message of %" PRIu64 " bytes", bytes);
   }
-  if (secure_erase_) [[unlikely]]
+  if (erases()) [[unlikely]]
     message->erase_when_destroyed();
   const Status status = has_pump ? push_with_pump(queue, message, 0, true) : enqueue(queue, message, 0, true);
   if (status != LWMQ_OK) Message::destroy(message);
@@ -219,7 +220,7 @@ Status Conversation::when_there_is_room(CountedQueue* queue, std::uint32_t timeo
     return fail(
         LWMQ_E_INVALID,
         "a timeout of %u ms for an unbounded send queue (kind %u): it always has room, post with 0 (%s)",
-        timeout_ms, queue->kind(), address_.c_str());
+        timeout_ms, queue->kind(), settings_.address.c_str());
   }
   const std::int64_t deadline = os::deadline_of(timeout_ms);
   const Shared::Inside inside(shared_);
@@ -295,7 +296,7 @@ Status Conversation::post_all(CountedQueue* queue, Source&& source, std::uint64_
       status = no_memory();
       break;
     }
-    if (secure_erase_) message->erase_when_destroyed();
+    if (erases()) message->erase_when_destroyed();
     Message* gone = nullptr;
     if (const Pushed pushed = queue->push(message, 0, true, &gone); pushed != Pushed::kTaken) {
       source.refused(posted, message);
@@ -312,16 +313,16 @@ Status Conversation::post_all(CountedQueue* queue, Source&& source, std::uint64_
 
 Status Conversation::admit_all(const lwmq_bytes* frames, std::uint64_t count) const noexcept {
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (frames[i].bytes > tli_options_.buffer_bytes) {
+    if (frames[i].bytes > settings_.transport.buffer_bytes) {
       return fail(LWMQ_E_TOO_BIG,
                   "message %" PRIu64 " of %" PRIu64 ", of %" PRIu64
                   " bytes, does not fit a buffer of %" PRIu64 "; none was posted (%s)",
-                  i, count, frames[i].bytes, tli_options_.buffer_bytes, address_.c_str());
+                  i, count, frames[i].bytes, settings_.transport.buffer_bytes, settings_.address.c_str());
     }
     if (frames[i].data == nullptr && frames[i].bytes > 0) {
       return fail(LWMQ_E_INVALID,
                   "message %" PRIu64 " of %" PRIu64 " has %" PRIu64 " bytes at NULL; none was posted (%s)", i,
-                  count, frames[i].bytes, address_.c_str());
+                  count, frames[i].bytes, settings_.address.c_str());
     }
   }
   return LWMQ_OK;
@@ -351,7 +352,7 @@ Status Conversation::admit_all(const CountedQueue* queue, Message* const* messag
   for (std::uint64_t i = 0; i < count; ++i) {
     if (messages[i] == nullptr) {
       return fail(LWMQ_E_INVALID, "message %" PRIu64 " of %" PRIu64 " is NULL; none was posted (%s)", i,
-                  count, address_.c_str());
+                  count, settings_.address.c_str());
     }
     if (const Status status = admit(queue, *messages[i], 0); status != LWMQ_OK) {
       char which[80];

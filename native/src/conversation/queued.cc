@@ -81,7 +81,8 @@ void Conversation::land_for(Messages& into, Completions& completions) {
     const std::uint64_t bytes_before = receiver_.bytes();
     std::uint64_t landed = 0;
     std::uint64_t bytes = 0;
-    const std::uint64_t most = std::min(receiver_.peer_buffers() * tli_options_.buffer_bytes, kLandMost);
+    const std::uint64_t most =
+        std::min(receiver_.peer_buffers() * settings_.transport.buffer_bytes, kLandMost);
     Left left = Left::kNothing;
     do {
       left = land_into_queue(kLandAtOnce, true, completions);

@@ -47,7 +47,7 @@ Status Conversation::check_token(const lwmq_buffer* buffer, std::uint64_t kind) 
   if (buffer->token[3] == seal(*buffer, kind)) return LWMQ_OK;
   return fail(LWMQ_E_INVALID, "this buffer is not one that was %s, its data where it was lent (%s)",
               kind == kSendBuffer ? "obtained and not yet sent" : "received and not yet disposed of",
-              address_.c_str());
+              settings_.address.c_str());
 }
 
 // With the pump in hand.
@@ -55,12 +55,12 @@ void Conversation::lend_raw(const lwmq_tli_buffer& buffer, lwmq_tli_transport* t
                             lwmq_buffer* out_buffer) noexcept {
   ++raw_lent_;
   out_buffer->data = buffer.next;
-  out_buffer->bytes = std::min(buffer.room, tli_options_.buffer_bytes);
+  out_buffer->bytes = std::min(buffer.room, settings_.transport.buffer_bytes);
   set_token(out_buffer, buffer.token, transport, kSendBuffer);
 }
 
 Status Conversation::raw_get(std::uint32_t timeout_ms, lwmq_buffer* out_buffer) {
-  if (is_open() && raw_ && !one_way_ && pump_.try_take()) [[likely]] {
+  if (is_open() && settings_.raw && !settings_.one_way && pump_.try_take()) [[likely]] {
     lwmq_tli_transport* transport = sender_.transport();
     lwmq_tli_buffer buffer;
     const bool lent = transport != nullptr && tli_->acquire(transport, &buffer) == LWMQ_OK;
@@ -126,7 +126,7 @@ std::uint32_t Conversation::raw_lent_of(const lwmq_tli_transport* transport) con
                                                              lwmq_tli_buffer* out_buffer) {
   lwmq_tli_transport* const transport = transport_of(buffer);
   out_buffer->next = static_cast<std::uint8_t*>(buffer->data);
-  out_buffer->room = tli_options_.buffer_bytes;
+  out_buffer->room = settings_.transport.buffer_bytes;
   out_buffer->token[0] = buffer->token[0];
   out_buffer->token[1] = buffer->token[1];
   if (transport != sender_.transport() || raw_lent_ == 0) [[unlikely]]
@@ -141,20 +141,20 @@ std::uint32_t Conversation::raw_lent_of(const lwmq_tli_transport* transport) con
   const auto kept = std::find_if(raw_kept_.begin(), raw_kept_.end(),
                                  [transport](const Kept& one) { return one.transport == transport; });
   if (kept == raw_kept_.end())
-    return fail(LWMQ_E_INVALID, "this buffer is none of those that are lent (%s)", address_.c_str());
+    return fail(LWMQ_E_INVALID, "this buffer is none of those that are lent (%s)", settings_.address.c_str());
   buffer->token[3] = 0;
   if (--kept->lent == 0) raw_kept_.erase(kept);
   tli_->abandon(transport, tli_buffer);
-  return say_gone(address_);
+  return say_gone(settings_.address);
 }
 
 Status Conversation::raw_send(lwmq_buffer* buffer) {
   Status status = check_open_or_ended(true);
   if (status == LWMQ_OK) status = check_token(buffer, kSendBuffer);
   if (status != LWMQ_OK) return status;
-  if (buffer->bytes > tli_options_.buffer_bytes) {
+  if (buffer->bytes > settings_.transport.buffer_bytes) {
     return fail(LWMQ_E_TOO_BIG, "%" PRIu64 " bytes do not fit a buffer of %" PRIu64 " (%s)", buffer->bytes,
-                tli_options_.buffer_bytes, address_.c_str());
+                settings_.transport.buffer_bytes, settings_.address.c_str());
   }
   lwmq_tli_buffer tli_buffer;
   pump_.take();
@@ -164,7 +164,7 @@ Status Conversation::raw_send(lwmq_buffer* buffer) {
     if (status == LWMQ_E_CLOSED || status == LWMQ_E_PEER_LOST) {
       // It is taken: CLOSED speaks of our own close, which leaves a buffer the caller's.
       note_peer_gone();
-      status = say_gone(address_);
+      status = say_gone(settings_.address);
     }
   }
   if (status == LWMQ_E_PEER_LOST) messages_lost_.fetch_add(1, std::memory_order_relaxed);
@@ -175,7 +175,7 @@ Status Conversation::raw_send(lwmq_buffer* buffer) {
 
 // Also after the channel was closed, as what was received.
 Status Conversation::raw_abandon(lwmq_buffer* buffer) {
-  if (os::forked() || phase_.load() == Phase::kCreated || !raw_) return check_open(true);
+  if (os::forked() || phase_.load() == Phase::kCreated || !settings_.raw) return check_open(true);
   const Status status = check_token(buffer, kSendBuffer);
   if (status != LWMQ_OK) return status;
   lwmq_tli_buffer tli_buffer{};
@@ -199,7 +199,7 @@ Status Conversation::raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buff
 
 // Also after the channel was closed: what was received lives on.
 Status Conversation::raw_dispose(lwmq_buffer* buffer) {
-  if (os::forked() || phase_.load() == Phase::kCreated || !raw_) return check_open(true);
+  if (os::forked() || phase_.load() == Phase::kCreated || !settings_.raw) return check_open(true);
   const Status status = check_token(buffer, kReceivedBuffer);
   if (status != LWMQ_OK) return status;
   Landed landed;

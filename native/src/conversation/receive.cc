@@ -115,7 +115,7 @@ void Conversation::take_more(Into& into) {
 template <typename Kind>
 [[gnu::always_inline]] inline Status Conversation::take_landed(How how, Kind& into) {
   const bool in_hand =
-      is_open() && into.is_raw() == raw_ && check_receives() == LWMQ_OK && landing_.try_take();
+      is_open() && into.is_raw() == settings_.raw && check_receives() == LWMQ_OK && landing_.try_take();
   if (in_hand) [[likely]] {
     const bool waits = how.timeout_ms != 0;
     const bool taken = !(waits && receiver_.is_chasing()) && into.take_run(receiver_);
@@ -225,8 +225,9 @@ Status Conversation::descriptor(std::int32_t* out_fd) {
     Status status = LWMQ_OK;
     if (shared_.descriptor_owner == nullptr) {
       std::unique_ptr<Descriptor> made(new (std::nothrow) Descriptor);
-      status = made != nullptr ? made->open()
-                               : fail(LWMQ_E_NO_MEMORY, "no memory for a descriptor (%s)", address_.c_str());
+      status = made != nullptr
+                   ? made->open()
+                   : fail(LWMQ_E_NO_MEMORY, "no memory for a descriptor (%s)", settings_.address.c_str());
       if (status == LWMQ_OK) {
         shared_.descriptor_owner = std::move(made);
         shared_.descriptor.store(shared_.descriptor_owner.get(), std::memory_order_release);
@@ -241,30 +242,14 @@ Status Conversation::descriptor(std::int32_t* out_fd) {
   return LWMQ_OK;
 }
 
-Status Conversation::wait_connected(std::uint32_t timeout_ms) {
-  const std::int64_t deadline = os::deadline_of(timeout_ms);
-  for (;;) {
-    const std::uint32_t seen = shared_.changes.load(std::memory_order_acquire);  // sync: change
-    if (phase_.load() != Phase::kOpen || os::forked()) return refuse_phase();
-    lwmq_channel_statistics now{};
-    now.size = sizeof now;
-    Status status = query(&now);  // also notices a peer that is gone
-    if (status != LWMQ_OK) return status;
-    if (now.connected != 0) return LWMQ_OK;
-    status = connect_failure();
-    if (status == LWMQ_OK) status = os::wait_for_change(seen, deadline, shared_.changes);
-    if (status != LWMQ_OK) return status;
-  }
-}
-
 Status Conversation::wait_peer(std::uint32_t timeout_ms, lwmq_peer* peer) {
   const std::int64_t deadline = os::deadline_of(timeout_ms);
   for (;;) {
     const std::uint32_t seen = shared_.changes.load(std::memory_order_acquire);  // sync: change
     const bool is_last = phase_.load() > Phase::kOpen;                           // before the look
-    lwmq_channel_statistics looked{};
-    looked.size = sizeof looked;
-    Status status = query(&looked);  // notices a peer that is gone
+    lwmq_channel_statistics ignored{};
+    bool connected = false;
+    Status status = add_figures(&ignored, &connected);  // notices a peer that is gone
     lwmq_peer now{};
     if (status == LWMQ_OK) status = this->peer(&now);
     if (status != LWMQ_OK && status != LWMQ_E_EMPTY) return status;
@@ -290,10 +275,10 @@ std::int32_t Conversation::note_unread(lwmq_tli_transport* transport) noexcept {
   return state;
 }
 
-Status Conversation::query(lwmq_channel_statistics* out_statistics) {
+Status Conversation::add_figures(lwmq_channel_statistics* sums, bool* out_connected) {
   if (os::forked()) return refuse_phase();
   lwmq_tli_transport* transport = nullptr;
-  std::uint32_t connected = 0;
+  bool connected = false;
   std::uint64_t unread_at_least = 0;
   if (phase_.load() == Phase::kClosed) {
     // Nobody is there, and nothing is to be shipped: the counters stay as they are.
@@ -302,35 +287,40 @@ Status Conversation::query(lwmq_channel_statistics* out_statistics) {
     if (transport != nullptr) {
       const std::int32_t state = note_unread(transport);
       connected = state == LWMQ_TLI_CONNECTED && !peer_gone_.load(std::memory_order_relaxed);
-      if (connected == 0) note_peer_gone();
+      if (!connected) note_peer_gone();
     }
     release_and_look();
   } else {
     // Somebody ships, and says now and then what is unread: there is a peer.
-    connected = attached_.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
+    connected = attached_.load(std::memory_order_relaxed) != nullptr;
     unread_at_least = 1;
   }
-  out_statistics->connected = connected;
-  out_statistics->is_server = is_server_.load(std::memory_order_relaxed) ? 1 : 0;
-  out_statistics->messages_posted = raw_ ? sender_.messages() : scheduler_.posted();
-  out_statistics->messages_shipped = sender_.messages();
-  out_statistics->messages_received = receiver_.messages();
-  out_statistics->messages_lost = messages_lost_.load(std::memory_order_relaxed);
-  out_statistics->shipped_full = sender_.shipped_full();
-  out_statistics->shipped_idle = sender_.shipped_idle();
-  out_statistics->buffers_shipped = out_statistics->shipped_full + out_statistics->shipped_idle;
-  out_statistics->bytes_shipped = sender_.bytes();
-  out_statistics->bytes_received = receiver_.bytes();
-  out_statistics->messages_passed = sender_.messages_passed();
-  out_statistics->peers_lost = peers_lost_.load(std::memory_order_relaxed);
-  out_statistics->clients_refused = clients_refused_.load(std::memory_order_relaxed);
-  if (queue_ != nullptr) {
-    out_statistics->receive_queued = queue_->size();
-    out_statistics->receive_discarded = queue_->discarded();
+  *out_connected = connected;
+  if (place_ == 0) {  // what is the channel's own
+    sums->is_server = is_server_.load(std::memory_order_relaxed) ? 1 : 0;
+    sums->messages_posted = settings_.raw ? sender_.messages() : scheduler_.posted();
+    if (queue_ != nullptr) {
+      sums->receive_queued = queue_->size();
+      sums->receive_discarded = queue_->discarded();
+    }
   }
-  out_statistics->messages_unread =
-      connected != 0 ? std::max(unread_seen_.load(std::memory_order_relaxed), unread_at_least) : 0;
-  out_statistics->buffers_free = connected != 0 ? free_buffers_seen_.load(std::memory_order_relaxed) : 0;
+  const std::uint64_t full = sender_.shipped_full();
+  const std::uint64_t idle = sender_.shipped_idle();
+  sums->messages_shipped += sender_.messages();
+  sums->messages_received += receiver_.messages();
+  sums->messages_lost += messages_lost_.load(std::memory_order_relaxed);
+  sums->shipped_full += full;
+  sums->shipped_idle += idle;
+  sums->buffers_shipped += full + idle;
+  sums->bytes_shipped += sender_.bytes();
+  sums->bytes_received += receiver_.bytes();
+  sums->messages_passed += sender_.messages_passed();
+  sums->peers_lost += peers_lost_.load(std::memory_order_relaxed);
+  sums->clients_refused += clients_refused_.load(std::memory_order_relaxed);
+  if (connected) {
+    sums->messages_unread += std::max(unread_seen_.load(std::memory_order_relaxed), unread_at_least);
+    sums->buffers_free += free_buffers_seen_.load(std::memory_order_relaxed);
+  }
   return LWMQ_OK;
 }
 

@@ -70,16 +70,16 @@ void Conversation::note_figures() noexcept {
   stats::set(entry.messages_received, receiver_.messages());
   stats::set(entry.bytes_sent, sender_.bytes());
   stats::set(entry.bytes_received, receiver_.bytes());
-  stats::set(entry.messages_queued, raw_ ? 0 : scheduler_.message_count());
+  stats::set(entry.messages_queued, settings_.raw ? 0 : scheduler_.message_count());
   stats::set(entry.messages_lost, messages_lost_.load(std::memory_order_relaxed));
-  stats::set(entry.messages_posted, raw_ ? sender_.messages() : scheduler_.posted());
+  stats::set(entry.messages_posted, settings_.raw ? sender_.messages() : scheduler_.posted());
   if (queue_ != nullptr && place_ == 0) {  // of several transports the first's
     stats::set(entry.receive_queued, queue_->size());
     stats::set(entry.messages_discarded, queue_->discarded());
   }
   stats::set(entry.clients_refused, clients_refused_.load(std::memory_order_relaxed));
   if (is_redundant() && place_ == 0) stats::set(entry.duplicates_dropped, shared_.merge->duplicates());
-  if (!raw_) note_queues();
+  if (!settings_.raw) note_queues();
 }
 
 // ---- Failures that other threads report -------------------------------------------------------------
@@ -133,12 +133,13 @@ bool Conversation::note_corrupt(const Landed& landed) noexcept {
 
 Status Conversation::listen() noexcept {
   lwmq_tli_listener* listener = nullptr;
-  lwmq_tli_options options = tli_options_;
+  lwmq_tli_options options = settings_.transport;
   options.ring = [](void* self) {
     service::ServiceThread::attending().request(&static_cast<Conversation*>(self)->attend_);
   };
   options.ring_context = this;
-  Status status = filters::listen(*provider_, address_.c_str(), options, filters_, &listener);
+  Status status =
+      filters::listen(*provider_, settings_.address.c_str(), options, settings_.filters, &listener);
   if (status != LWMQ_OK) return status;
   const int fd = provider_->listener->descriptor(listener);
   if (fd >= 0) status = service::ServiceThread::attending().watch(&attend_, fd);
@@ -160,16 +161,17 @@ std::int64_t Conversation::connect(std::int64_t now_ns) noexcept {
   if (attached_.load(std::memory_order_acquire) != nullptr ||
       listener_.load(std::memory_order_acquire) != nullptr)
     return service::kNever;
-  const std::int64_t again = now_ns + retry_ms_ * os::kMillisecond;
+  const std::int64_t again = now_ns + settings_.retry_ms * os::kMillisecond;
   lwmq_tli_transport* transport = nullptr;
   Status status = LWMQ_OK;
   if (attempt_ == nullptr) {
     attempt_began_ns_ = now_ns;
-    status = filters::begin(*provider_, address_.c_str(), tli_options_, filters_, &attempt_);
+    status = filters::begin(*provider_, settings_.address.c_str(), settings_.transport, settings_.filters,
+                            &attempt_);
   }
   if (status == LWMQ_OK) {
     unwatch_attempt();  // whose descriptor may go, or live on in the transport
-    status = tli::advance(*provider_, address_.c_str(), attempt_, &transport);
+    status = tli::advance(*provider_, settings_.address.c_str(), attempt_, &transport);
     if (status == LWMQ_E_TIMED_OUT && now_ns - attempt_began_ns_ < kAttemptNs) return watch_attempt(now_ns);
     if (status == LWMQ_E_TIMED_OUT) provider_->attempt->cancel(attempt_);
     attempt_ = nullptr;
@@ -264,7 +266,7 @@ bool Conversation::attach(lwmq_tli_transport* transport) noexcept {
   }
   landing_.take();
   take_pump();
-  const bool passes = passes_ && peer.drops != 0;
+  const bool passes = settings_.passes && peer.drops != 0;
   sender_.attach(provider_, transport, passes && !is_redundant());  // a number travels with what is encoded
   receiver_.attach(transport, peer.buffers, passes);
   poll_transport();
@@ -370,7 +372,7 @@ std::int64_t Conversation::tidy(std::int64_t now_ns) noexcept {
   quiet_looks_ = quiet ? quiet_looks_ + 1 : 0;
   sent_seen_ = sent;
   received_seen_ = received;
-  if (quiet_looks_ < kQuietLooks || sender_.has_open_buffer() || (secure_erase_ && !has_erased())) {
+  if (quiet_looks_ < kQuietLooks || sender_.has_open_buffer() || (erases() && !has_erased())) {
     return now_ns + (kTick << std::min(quiet_looks_, kQuietLooks));
   }
   quiet_looks_ = 0;
@@ -387,7 +389,8 @@ bool Conversation::has_erased() noexcept {
   lwmq_tli_transport* transport = sender_.transport();
   lwmq_tli_figures figures{};
   if (transport != nullptr) tli_->state(transport, &figures);
-  const bool all = transport == nullptr || figures.free_buffers + raw_lent_ >= tli_options_.buffers_send;
+  const bool all =
+      transport == nullptr || figures.free_buffers + raw_lent_ >= settings_.transport.buffers_send;
   release_and_look();
   return all;
 }
@@ -496,7 +499,7 @@ void Conversation::say_end_of_peer(Status status, lwmq_tli_transport* transport,
   report.status = status;
   report.lost = lost;
   std::snprintf(report.text, sizeof report.text, "the peer, %s, %s%s%s (%s)", peer.name, what, reason, unread,
-                address_.c_str());
+                settings_.address.c_str());
 }
 
 }  // namespace lwmq::conversation

@@ -101,6 +101,17 @@ TEST_P(CloseOver, EndsAFlushWhoseMessagesItDrops) {
     flush_and_close(end_at_both({fresh(), fresh()}, LWMQ_ROLE_SERVER, redundant));
 }
 
+// rows: L47
+TEST_P(CloseOver, IsNotWhatASecondOpenOfSeveralTransportsDoes) {
+  const std::string places[2] = {fresh(), fresh()};
+  const End server = end_at_both(places, LWMQ_ROLE_SERVER, false);
+  const End clients[2] = {End(places[0], LWMQ_ROLE_CLIENT), End(places[1], LWMQ_ROLE_CLIENT)};
+  EXPECT_EQ(lwmq_channel_open(server.channel, LWMQ_ROLE_SERVER), LWMQ_E_INVALID);
+  ASSERT_EQ(server.wait_connected(), LWMQ_OK) << lwmq_last_error();
+  ASSERT_EQ(server.post("still open"), LWMQ_OK) << lwmq_last_error();
+  for (const End& client : clients) EXPECT_EQ(client.receive_text(), "still open");
+}
+
 // ---- Ended by a signal
 
 // One of the two peers has read everything, the other nothing.
