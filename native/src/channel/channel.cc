@@ -86,7 +86,7 @@ Status Channel::check_further(const char* address, const lwmq_transport_options&
   if (!first_.is_usable()) return first_.refuse_phase();
   if (!first_.is_created())
     return fail(LWMQ_E_INVALID, "transports are added before the channel is opened (%s)", first);
-  if (first_.is_raw())
+  if (first_.settings().raw)
     return fail(LWMQ_E_INVALID, "a raw channel has one transport: its buffers are that transport's (%s)",
                 first);
   const bool redundant = options.redundant != 0;
@@ -112,11 +112,11 @@ Status Channel::check_further(const char* address, const lwmq_transport_options&
   const Status status = conversation::read_address_options(address, &said);
   if (status != LWMQ_OK) return status;
   const std::uint64_t wanted = options.buffer_bytes != 0 ? options.buffer_bytes : said.buffer_bytes;
-  if (wanted != 0 && wanted != first_.buffer_bytes()) {
+  if (wanted != 0 && wanted != first_.settings().transport.buffer_bytes) {
     return fail(LWMQ_E_INVALID,
                 "%s: buffers of %" PRIu64 " bytes beside those of %" PRIu64
                 " at %s; the transports of a channel have one size of buffers, which is its largest message",
-                address, wanted, first_.buffer_bytes(), first);
+                address, wanted, first_.settings().transport.buffer_bytes, first);
   }
   return LWMQ_OK;
 }
@@ -126,7 +126,7 @@ Status Channel::add_transport(const char* address, const lwmq_transport_options&
   if (status != LWMQ_OK) return status;
   lwmq_channel_options as_first{};
   as_first.size = sizeof as_first;
-  as_first.buffer_bytes = first_.buffer_bytes();
+  as_first.buffer_bytes = first_.settings().transport.buffer_bytes;
   as_first.buffers_send = options.buffers_send;
   as_first.buffers_receive = options.buffers_receive;
   as_first.retry_ms = options.retry_ms;
@@ -136,11 +136,11 @@ Status Channel::add_transport(const char* address, const lwmq_transport_options&
   Settings settings;
   if (status == LWMQ_OK) status = conversation::read_settings(address, as_first, &settings);
   if (status != LWMQ_OK) return status;
-  if (first_.is_one_way() || settings.one_way) {
+  if (first_.settings().one_way || settings.one_way) {
     return fail(LWMQ_E_UNSUPPORTED, "%s: a further transport where one of them carries one way alone (%s)",
                 address, first_.address().c_str());
   }
-  settings.transport.channel = first_.channel_number();
+  settings.transport.channel = first_.settings().transport.channel;
   // Memory may be short: nothing that others see changes before all is made.
   const std::lock_guard lock(queues_mutex_);
   std::vector<std::unique_ptr<ChannelQueue>> replicas;
@@ -396,7 +396,7 @@ Status Channel::post_messages(ChannelQueue* queue, Message** messages, std::uint
 Status Channel::flush(std::uint32_t timeout_ms) {
   const Shared::Inside inside(shared_);
   const std::int64_t deadline = os::deadline_of(timeout_ms);
-  if (const Status status = first_.check_open(first_.is_raw()); status != LWMQ_OK) return status;
+  if (const Status status = first_.check_open(first_.settings().raw); status != LWMQ_OK) return status;
   if (is_redundant()) return first_.after_drain(wait_drained(deadline, false));
   return all([=](Conversation& one) { return one.after_drain(one.wait_drained(deadline, false)); });
 }

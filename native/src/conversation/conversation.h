@@ -178,10 +178,7 @@ class Conversation {
   void ask_service() noexcept { service::ServiceThread::attending().request(&attend_); }
 
   [[nodiscard]] const std::string& address() const noexcept { return settings_.address; }
-  [[nodiscard]] std::uint64_t buffer_bytes() const noexcept { return settings_.transport.buffer_bytes; }
-  [[nodiscard]] std::uint32_t channel_number() const noexcept { return settings_.transport.channel; }
-  [[nodiscard]] bool is_raw() const noexcept { return settings_.raw; }
-  [[nodiscard]] bool is_one_way() const noexcept { return settings_.one_way; }
+  [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
   // What it has sent is erased.
   [[nodiscard]] bool erases() const noexcept { return settings_.transport.secure_erase != 0; }
   // Nobody will ever be heard again, beyond what waits already.
