@@ -3,6 +3,8 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -155,12 +157,21 @@ Status Channel::add_transport(const char* address, const lwmq_transport_options&
     made->add(*replicas.back());
   }
   const std::size_t places = count() + 1;
-  if (options.redundant != 0) prepare_redundancy(places);
+  const bool redundant = options.redundant != 0;
+  std::unique_ptr<reliability::Merge> merge;
+  std::vector<std::unique_ptr<reliability::Numbering>> numberings;
+  if (redundant) ways_.resize(places);
+  if (redundant && !is_redundant()) {
+    merge = std::make_unique<reliability::Merge>();
+    numberings.resize(queues_.size());
+    for (auto& numbering : numberings) numbering = std::make_unique<reliability::Numbering>();
+  }
   if (shared_.queue != nullptr) shared_.queue->tell_apart(places);
   more_.reserve(more_.size() + 1);
   shared_.peers.add_place(settings.address);
   // Nothing fails from here on.
-  made->begin_as_several(first_);
+  made->share_home(first_);
+  if (redundant) made->keep_numbers();
   more_.push_back(std::move(made));
   shared_.is_alone = false;
   for (std::size_t i = 0; i < replicas.size(); ++i) {
@@ -168,20 +179,12 @@ Status Channel::add_transport(const char* address, const lwmq_transport_options&
     while (*end != nullptr) end = &(*end)->replica;
     *end = std::move(replicas[i]);
   }
-  if (options.redundant != 0) {
-    shared_.merge = merge_.get();
-    each([](Conversation& one) { one.keep_numbers(); });
-  }
+  if (merge == nullptr) return LWMQ_OK;
+  first_.keep_numbers();
+  for (std::size_t i = 0; i < numberings.size(); ++i) queues_[i]->numbering = std::move(numberings[i]);
+  merge_ = std::move(merge);
+  shared_.merge = merge_.get();
   return LWMQ_OK;
-}
-
-// Makes what redundant transports need, as far as it is not there.
-void Channel::prepare_redundancy(std::size_t places) {
-  ways_.resize(places);
-  for (const auto& queue : queues_) {
-    if (queue->numbering == nullptr) queue->numbering = std::make_unique<reliability::Numbering>();
-  }
-  if (merge_ == nullptr) merge_ = std::make_unique<reliability::Merge>();
 }
 
 Status Channel::add_send_queue(const lwmq_send_queue_options& options, ChannelQueue** out_queue) {
@@ -190,6 +193,7 @@ Status Channel::add_send_queue(const lwmq_send_queue_options& options, ChannelQu
   const Status status = all([&](Conversation& one) { return one.check_adding(said); });
   if (status != LWMQ_OK) return status;
   // Memory may be short: nothing that others see changes before all is made.
+  const message::HeldReleases held;  // of what is shipped meanwhile: their call-backs may add a queue
   const std::lock_guard lock(queues_mutex_);
   std::unique_ptr<ChannelQueue> made;
   std::unique_ptr<ChannelQueue>* end = &made;
@@ -199,11 +203,11 @@ Status Channel::add_send_queue(const lwmq_send_queue_options& options, ChannelQu
     end = &(*end)->replica;
   });
   if (is_redundant()) made->numbering = std::make_unique<reliability::Numbering>();
-  queues_.reserve(queues_.size() + 1);
+  queues_.emplace_back();
   for (ChannelQueue* queue = made.get(); queue != nullptr; queue = queue->replica.get())
     queue->conversation->add(*queue);
   *out_queue = made.get();
-  queues_.push_back(std::move(made));
+  queues_.back() = std::move(made);
   return LWMQ_OK;
 }
 
@@ -254,9 +258,7 @@ Status Channel::query_queue(const ChannelQueue* queue, lwmq_send_queue_statistic
 
 Status Channel::open(std::int32_t role) {
   if (more_.empty() || !first_.is_created()) return first_.open(role);
-  Status status = all([&](Conversation& one) { return one.open(role); });
-  if (status == LWMQ_OK && is_redundant()) status = service::ServiceThread::attending().add(&merge_timer_);
-  has_timer_ = status == LWMQ_OK && is_redundant();
+  const Status status = all([&](Conversation& one) { return one.open(role); });
   if (status == LWMQ_OK) return LWMQ_OK;
   Failure failure;
   failure.keep(status);
@@ -464,8 +466,8 @@ Status Channel::take_from_several(How how, Messages& into) {
     if (how.timeout_ms != 0 && deadline == 0) deadline = os::deadline_of(how.timeout_ms);
     if (!arm_all()) continue;
     if (until != INT64_MAX) {  // for those who poll
-      merge_until_.store(until, std::memory_order_relaxed);
-      service::ServiceThread::attending().request(&merge_timer_);
+      shared_.due_ns.store(until, std::memory_order_relaxed);
+      first_.ask_service();
     }
     const std::uint32_t left = rest_of(how.timeout_ms, deadline);
     if (left == 0) return how.timeout_ms == 0 ? LWMQ_E_EMPTY : LWMQ_E_TIMED_OUT;
@@ -473,15 +475,6 @@ Status Channel::take_from_several(How how, Messages& into) {
                  ->wait(std::min({left, os::kWaitSliceMs, os::ms_left(until)}));
     if (status != LWMQ_OK) return status;
   }
-}
-
-std::int64_t Channel::MergeTimer::serve(std::int64_t now_ns, bool /*alone*/) noexcept {
-  const std::int64_t until = channel->merge_until_.load(std::memory_order_relaxed);
-  if (until == 0) return service::kNever;
-  if (now_ns < until) return until;
-  channel->merge_until_.store(0, std::memory_order_relaxed);
-  channel->shared_.ring();
-  return service::kNever;
 }
 
 // What a take from one of them has answered is no news: it is empty, or closed with all of them.
@@ -639,28 +632,31 @@ Status Channel::close(std::uint32_t linger_ms) {
   // All at once: what is posted while one lingers would reach the peers of the others alone.
   each([](Conversation& one) { one.begin_close(); });
   // None is closed before all have lingered: what a signal ends may be repeated, as if it had not begun.
-  const Status lingered =
-      is_redundant() ? wait_drained(deadline, true) : all([deadline](Conversation& one) -> Status {
-        const Status status = one.linger(deadline);
-        return status == LWMQ_E_INTERRUPTED ? status : LWMQ_OK;
-      });
+  std::uint64_t drained = 0;  // a bit per place
+  Status lingered = is_redundant() ? wait_drained(deadline, true) : LWMQ_E_TIMED_OUT;
+  for (std::size_t place = 0; place < count() && !is_redundant() && lingered != LWMQ_E_INTERRUPTED; ++place) {
+    lingered = at(place).linger(deadline);
+    if (lingered == LWMQ_OK) drained |= std::uint64_t{1} << place;
+  }
   if (lingered == LWMQ_E_INTERRUPTED) {
     lingered_ns_ += os::now_ns() - began_ns;
     each([](Conversation& one) { one.reopen(); });
     return lingered;
   }
-  if (std::exchange(has_timer_, false)) service::ServiceThread::attending().remove(&merge_timer_);
-  Failure outcome;
+  const std::int64_t waited_ms = linger_ms + lingered_ns_ / os::kMillisecond;
+  Status outcome = LWMQ_OK;
+  char texts[1024] = "";
   // The first closes last: what all have is in its hands.
   for (std::size_t place = count(); place-- > 0;) {
-    const Status status = at(place).close(linger_ms, lingered_ns_ / os::kMillisecond);
+    const bool has_ended = linger_ms == LWMQ_FOREVER || (drained >> place & 1) != 0;
+    const Status status = at(place).close(has_ended, waited_ms);
     if (status == LWMQ_OK) continue;
-    const bool is_first = outcome.status() == LWMQ_OK;
-    if (!is_first) fail(outcome.status(), "%s; %s", outcome.text(), last_error());
-    outcome.keep(is_first ? status : outcome.status());
+    const std::size_t used = std::strlen(texts);
+    std::snprintf(texts + used, sizeof texts - used, "%s%s", used == 0 ? "" : "; ", last_error());
+    if (outcome == LWMQ_OK) outcome = status;
   }
-  const bool is_whole = is_redundant() && lingered == LWMQ_OK;
-  return is_whole ? LWMQ_OK : outcome.tell();
+  if (outcome == LWMQ_OK || (is_redundant() && lingered == LWMQ_OK)) return LWMQ_OK;
+  return fail(outcome, "%s", texts);
 }
 
 }  // namespace lwmq::channel

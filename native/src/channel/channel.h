@@ -1,8 +1,7 @@
 // What the application holds: its send queues, and one conversation for each transport.
 //
-//   posting     a message goes into the corresponding queue of each conversation, in the order posted,
-//   encoded
-//               for each. A peer that is slow, absent or lost holds up no other
+//   posting     a message goes into the corresponding queue of each conversation, in the order posted, and is
+//               encoded for each. A peer that is slow, absent or lost holds up no other
 //   receiving   what any of them has, in turns; order is kept per transport. They share one descriptor, and
 //               one receive queue if it is not mono
 //   redundant   several ways to one peer: duplicates are dropped (merge.h). As long as one way is left, the
@@ -153,12 +152,6 @@ class Channel {
   [[nodiscard]] bool is_alive() const noexcept { return mark_.is_alive(); }
 
  private:
-  // Of redundant transports: a receive will have something by the mere passing of time.
-  struct MergeTimer final : service::Served {
-    explicit MergeTimer(Channel* owner) noexcept : channel(owner) {}
-    std::int64_t serve(std::int64_t now_ns, bool alone) noexcept override;
-    Channel* channel;
-  };
   // What is told of one of redundant ways behind what the others have.
   struct Way {
     Failure end;
@@ -191,7 +184,6 @@ class Channel {
   [[nodiscard]] bool is_redundant() const noexcept { return merge_ != nullptr; }
 
   Status check_further(const char* address, const lwmq_transport_options& options) const;
-  void prepare_redundancy(std::size_t places);
   static Status post_to_each(ChannelQueue* queue, Message* message, std::uint64_t tag) noexcept;
   static Status post_copy_to_each(ChannelQueue* queue, const void* data, std::uint64_t bytes) noexcept;
   static Status refuse_to_wait(const ChannelQueue& queue) noexcept;
@@ -219,10 +211,7 @@ class Channel {
 
   // Where transports are redundant.
   std::unique_ptr<reliability::Merge> merge_;
-  std::vector<Way> ways_;                     // by place; `end` with the merge's lock
-  std::atomic<std::int64_t> merge_until_{0};  // when merge_ has something by itself; 0: never
-  MergeTimer merge_timer_{this};
-  bool has_timer_ = false;  // added to the service thread
+  std::vector<Way> ways_;  // by place; `end` with the merge's lock
 };
 
 }  // namespace lwmq::channel

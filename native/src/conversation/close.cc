@@ -80,7 +80,7 @@ Status Conversation::after_drain(Status status) const noexcept {
 
 void Conversation::begin_close() noexcept {
   if (os::forked()) return;  // nor does the parent hear of it
-  lost_before_close_ = messages_lost_.load(std::memory_order_relaxed);
+  lost_before_close_.store(messages_lost_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   Phase open = Phase::kOpen;
   if (!phase_.compare_exchange_strong(open, Phase::kClosing)) return;
   wake_posters();
@@ -109,11 +109,10 @@ void Conversation::close_transport(lwmq_tli_transport* transport, std::uint64_t 
   release_and_look();
 }
 
-Status Conversation::close(std::uint32_t linger_ms, std::int64_t before_ms) {
+Status Conversation::close(bool has_ended, std::int64_t waited_ms) {
   if (os::forked() || is_closed()) return refuse_phase();
   const bool was_opened = !is_created();
-  // What is unread ends a linger before its time where nobody is left who could read it.
-  const bool has_ended = !is_closing() || linger_ms == LWMQ_FOREVER || drain(true, 0) == Drained::kYes;
+  has_ended = has_ended || !is_closing();
   if (attending_) {
     service::ServiceThread::connecting().remove(&connect_);
     service::ServiceThread::attending().remove(&attend_);
@@ -171,11 +170,12 @@ Status Conversation::close(std::uint32_t linger_ms, std::int64_t before_ms) {
   shared_.changed();
   messages_lost_.fetch_add(unread + dropped, std::memory_order_relaxed);
   // Also what was lost before: a peer may have gone just as this began, and nobody has received that.
-  const std::uint64_t lost = messages_lost_.load(std::memory_order_relaxed) - lost_before_close_;
+  const std::uint64_t lost =
+      messages_lost_.load(std::memory_order_relaxed) - lost_before_close_.load(std::memory_order_relaxed);
   unread = std::max(lost - dropped, unread + untold);
   if (unread + dropped == 0) return LWMQ_OK;
   char how[64];
-  std::snprintf(how, sizeof how, "closed after a linger of %" PRId64 " ms", linger_ms + before_ms);
+  std::snprintf(how, sizeof how, "closed after a linger of %" PRId64 " ms", waited_ms);
   return fail(LWMQ_E_TIMED_OUT,
               "%s; %" PRIu64 " messages were dropped before they were shipped, and %" PRIu64
               " were shipped and not seen read (%s)",

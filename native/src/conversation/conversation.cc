@@ -1,20 +1,12 @@
 // Making and opening; the priorities and weights of queues.
 #include "conversation/conversation.h"
 
-#include <time.h>
-
-#include <algorithm>
-#include <cstring>
-#include <new>
-
 #include "base/limits.h"
-#include "codec/encoder.h"
 #include "filters/filtered.h"
 #include "os/clock.h"
 #include "os/identity.h"
 #include "os/membarrier.h"
 #include "service/provider_services.h"
-#include "tli/registry.h"
 
 namespace lwmq::conversation {
 
@@ -44,9 +36,9 @@ Conversation::~Conversation() {
   }
 }
 
-void Conversation::begin_as_several(const Conversation& first) noexcept {
-  pump_.share_home(first.pump_);
-  landing_.share_home(first.landing_);
+void Conversation::share_home(const Conversation& other) noexcept {
+  pump_.share_home(other.pump_);
+  landing_.share_home(other.landing_);
 }
 
 Status Conversation::accept(lwmq_tli_transport* transport) {

@@ -32,6 +32,7 @@
 // Those where the conversations of one channel meet are in shared.h.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -71,8 +72,8 @@ class Conversation {
   ~Conversation();
 
   // ---- Before open.
-  // Another one of its channel is served by the same threads.
-  void begin_as_several(const Conversation& first) noexcept;
+  // The home thread of another one of its channel.
+  void share_home(const Conversation& other) noexcept;
   // Numbers of messages stay on them.
   void keep_numbers() noexcept { receiver_.keep_numbers(); }
   // Whether a queue of that kind may be added.
@@ -123,9 +124,8 @@ class Conversation {
   }
   // One or more, as many as `into` has room for; waits for the first alone.
   Status take(How how, Messages& into);
-  // Those where takes_plainly.
+  // Where takes_plainly.
   Status take(How how, Lent& into);
-  Status take(How how, Buffer& into);
   // Whoever receives lands, from one transport.
   [[nodiscard]] bool takes_plainly() const noexcept { return is_open() && receives_plainly_; }
 
@@ -162,8 +162,9 @@ class Conversation {
   }
   // After begin_close, where a signal has ended the linger.
   void reopen() noexcept;
-  // After a linger of `linger_ms`, and others that signals have ended. LWMQ_E_TIMED_OUT, with what was lost.
-  Status close(std::uint32_t linger_ms, std::int64_t before_ms);
+  // After lingers of `waited_ms`. `has_ended`: not because that time was over. LWMQ_E_TIMED_OUT, with what
+  // was lost.
+  Status close(bool has_ended, std::int64_t waited_ms);
 
   // The filters that its address names. LWMQ_E_UNSUPPORTED: none.
   Status filters(filters::Filters** out_filters) const;
@@ -227,7 +228,7 @@ class Conversation {
       if (take_polled()) self->tend_listener();  // first: what it takes back is looked at behind it
       const std::int64_t again = self->attend(now_ns, alone);
       self->note_figures();
-      return again;
+      return std::min(again, self->shared_.ring_when_due(now_ns));
     }
     Conversation* self;
   };
@@ -321,6 +322,7 @@ class Conversation {
   std::int32_t note_unread(lwmq_tli_transport* transport) noexcept;
 
   // receive.cc
+  Status take(How how, Buffer& into);
   template <typename Kind>
   Status take_landed(How how, Kind& into);
   Status take_waiting(How how, bool in_hand, Into& into);
@@ -418,6 +420,7 @@ class Conversation {
   std::uint64_t said_received_ = 0;   // of its messages
   std::uint64_t takes_of_flood_ = 0;  // from a bounded receive queue, before more is landed, at that time:
   std::int64_t flood_ns_ = 0;
+  Failure untold_;                  // of a message of an earlier peer: the next take's
   std::atomic<bool> armed_{false};  // nothing was taken since the transport was armed
   int polled_fd_ = -1;              // of the transport that is attached, behind the descriptor
 
@@ -433,7 +436,7 @@ class Conversation {
   // The service threads' own.
   Attend attend_{this};
   Connect connect_{this};
-  std::uint64_t lost_before_close_ = 0;
+  std::atomic<std::uint64_t> lost_before_close_{0};
   bool attending_ = false;  // added to the service threads
   std::atomic<lwmq_tli_listener*> listener_{nullptr};
   std::atomic<bool> is_server_{false};

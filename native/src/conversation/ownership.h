@@ -4,7 +4,7 @@
 //   taken     one thread works
 //   handed    a thread had more to do than it wanted to: the service thread shall adopt it, nobody else can
 //   adopted   it has. Whoever releases from here passes a heavy barrier, so that those who saw "handed" or
-//             "adopted" did not need one (Channel::kick)
+//             "adopted" did not need one (Conversation::kick)
 //
 // One meeting:
 //

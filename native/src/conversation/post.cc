@@ -6,7 +6,6 @@
 #include "codec/encoder.h"
 #include "conversation/conversation.h"
 #include "os/deadline.h"
-#include "os/futex.h"
 #include "os/identity.h"
 #include "os/membarrier.h"
 

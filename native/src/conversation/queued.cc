@@ -15,7 +15,6 @@
 #include "conversation/conversation.h"
 #include "os/clock.h"
 #include "os/deadline.h"
-#include "os/identity.h"
 #include "os/spin.h"
 
 namespace lwmq::conversation {

@@ -28,6 +28,13 @@ Status Conversation::take_first(How how, bool in_hand, Into& into) {
   for (;;) {
     const std::uint32_t seen = shared_.changes.load(std::memory_order_acquire);  // sync: change
     if (!std::exchange(in_hand, false)) landing_.take();
+    if (untold_.status() != LWMQ_OK) {
+      if (!inside) inside.emplace(shared_);
+      const Status status = untold_.tell();
+      untold_.forget();
+      landing_.release();
+      return status;
+    }
     Landed landed;
     std::unique_ptr<Report> report;
     Status status = into.take_next(receiver_, &landed, &report);
@@ -35,7 +42,7 @@ Status Conversation::take_first(How how, bool in_hand, Into& into) {
       if (deadline != 0 || drained) shared_.ring();  // our wait has taken the place of whoever polls
       return LWMQ_OK;
     }
-    const bool is_answer = report != nullptr || status == LWMQ_E_NO_MEMORY ||
+    const bool is_answer = report != nullptr || (status == LWMQ_E_NO_MEMORY && landed.transport != nullptr) ||
                            (status == LWMQ_E_CORRUPT && !note_corrupt(landed));
     if (is_answer || phase_.load() != Phase::kOpen) {
       if (drained) shared_.ring();
@@ -86,13 +93,18 @@ Status Conversation::take_first(How how, bool in_hand, Into& into) {
 
 // With the landing side in hand: what has come behind the first, up to the first thing that is not taken.
 void Conversation::take_more(Into& into) {
-  Landed landed;
   std::unique_ptr<Report> none;  // has_report said so
-  Status status = LWMQ_OK;
-  while (status == LWMQ_OK && into.has_room() && !receiver_.has_report())
-    status = into.take_next(receiver_, &landed, &none);
-  if (status == LWMQ_E_CORRUPT) note_corrupt(landed);
-  if (status != LWMQ_E_NO_MEMORY && is_peer_over(status)) note_peer_gone();  // the report comes in order
+  while (into.has_room() && !receiver_.has_report()) {
+    Landed landed;
+    const Status status = into.take_next(receiver_, &landed, &none);
+    if (status == LWMQ_OK) continue;
+    if (status == LWMQ_E_CORRUPT && !note_corrupt(landed)) {
+      untold_.keep(status);
+    } else if (is_peer_over(status) && (status != LWMQ_E_NO_MEMORY || landed.transport == nullptr)) {
+      note_peer_gone();  // the report comes in order
+    }
+    return;
+  }
 }
 
 // Where nothing is at hand; `in_hand`: the landing side is.

@@ -8,7 +8,6 @@
 #include "filters/filtered.h"
 #include "os/clock.h"
 #include "os/deadline.h"
-#include "os/futex.h"
 #include "os/identity.h"
 #include "os/membarrier.h"
 #include "stats/process_counters.h"

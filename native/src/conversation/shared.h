@@ -9,12 +9,9 @@
 //                waits until nobody is counted (all sequentially consistent except the leave, a release). A
 //                thread that holds the landing side meanwhile need not do this: a close takes that first
 //   follower     who will sleep counts itself in `followers`, then looks at the receive queue (its lock); who
-//                delivers puts a message there (the lock), then loads `followers`: one of the two sees the
-//                other
-//   leave        who will sleep loads `leaves`, counts itself in `followers`, then finds the landing side
-//   taken:
-//                it sleeps on that value. Who releases it then adds to `leaves` where `followers` shows
-//                somebody
+//                delivers puts a message there (the lock), then loads `followers`: one sees the other
+//   leave        who will sleep loads `leaves`, counts itself in `followers`, finds the landing side taken,
+//                and sleeps on that value. Who releases it adds to `leaves` if `followers` shows some
 #pragma once
 
 #include <atomic>
@@ -58,6 +55,14 @@ class Shared {
     leaves.fetch_add(1, std::memory_order_release);  // sync: leave
     os::futex_wake_all(leaves, os::Sleepers::kOfThisProcess);
   }
+  // At due_ns. Returns when to call again, INT64_MAX: never.
+  std::int64_t ring_when_due(std::int64_t now_ns) noexcept {
+    const std::int64_t due = due_ns.load(std::memory_order_relaxed);
+    if (due == INT64_MAX || now_ns < due) return due;
+    due_ns.store(INT64_MAX, std::memory_order_relaxed);
+    ring();
+    return INT64_MAX;
+  }
   void ring() noexcept {
     if (Descriptor* known = descriptor.load(std::memory_order_acquire); known != nullptr) known->ring();
   }
@@ -81,8 +86,9 @@ class Shared {
   std::atomic<std::uint32_t> followers{0};                    // threads that wait for what another one lands
   std::atomic<std::uint32_t> leaves{0};                       // futex: as changes, and whoever leads leaves
   std::atomic<bool> called{false};                            // one of them, and it has not come yet
-  std::atomic<bool> leader_waits{false};  // in the transport, with the landing side in hand
-  std::atomic<std::uint64_t> ends{0};     // of peers, of all transports
+  std::atomic<bool> leader_waits{false};        // in the transport, with the landing side in hand
+  std::atomic<std::uint64_t> ends{0};           // of peers, of all transports
+  std::atomic<std::int64_t> due_ns{INT64_MAX};  // then a receive has something by the mere passing of time
 };
 
 }  // namespace lwmq::conversation

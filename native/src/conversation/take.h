@@ -1,6 +1,6 @@
-// How a receive waits, and where it puts what it takes. There is one way in, Channel::take: what has landed
-// already, then what comes while a thread looks before it sleeps, then the next extent with its waits, and
-// what lies behind it.
+// How a receive waits, and where it puts what it takes. There is one way in, Conversation::take: what has
+// landed already, then what comes while a thread looks before it sleeps, then the next extent with its waits,
+// and what lies behind it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace lwmq::conversation {
 // What a receive that finds nothing does for those who poll.
 enum class WhenEmpty : std::uint8_t {
   kArm,    // they will hear of what comes
-  kLook,   // nothing: the caller looks again soon
+  kLook,   // nothing, where a look is enough to see that: the caller looks again soon
   kLeave,  // nothing: the caller arms all transports of the channel
 };
 
@@ -35,8 +35,8 @@ class Into {
   [[nodiscard]] virtual bool is_raw() const noexcept { return false; }
   // More would be taken.
   [[nodiscard]] virtual bool has_room() const noexcept = 0;
-  // One or more, as Receiver::next. LWMQ_E_NO_MEMORY: the message comes next once more. LWMQ_E_CORRUPT: of
-  // the sender of *out_landed, which is back.
+  // One or more, as Receiver::next. Of what has landed and could not be decoded *out_landed says the sender:
+  // LWMQ_E_NO_MEMORY: it comes next once more; LWMQ_E_CORRUPT: it is back.
   virtual Status take_next(Receiver& receiver, Landed* out_landed, std::unique_ptr<Report>* out_report) = 0;
 
  protected:

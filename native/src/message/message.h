@@ -35,7 +35,7 @@ namespace lwmq {
 //   copied    in a block of its own    owner counts it
 //   static    outlives everything      owner == null
 //   external  of the application's     owner makes the call-backs
-//   leased    in a peer's buffer       owner releases it (channel/receiver.cc)
+//   leased    in a peer's buffer       owner releases it (conversation/receiver.cc)
 struct Frame {
   const std::uint8_t* data;
   std::uint64_t bytes;

@@ -4,6 +4,8 @@
 
 #include <cerrno>
 #include <csignal>
+#include <memory>
+#include <new>
 
 #include "channel/channel.h"
 #include "os/deadline.h"
@@ -73,9 +75,9 @@ Status Notice::set(Channel& channel, lwmq_on_message callback, std::int32_t sign
     slot.notice.reset();
   }
   if (ends) return LWMQ_OK;
-  auto made = callback != nullptr
-                  ? std::make_unique<Notice>(&channel, callback, context)
-                  : std::make_unique<Notice>(&channel, signal, reinterpret_cast<std::uintptr_t>(context));
+  std::unique_ptr<Notice> made(callback != nullptr ? new (std::nothrow) Notice(&channel, callback, context)
+                                                   : new (std::nothrow) Notice(&channel, signal, context));
+  if (made == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a notice (%s)", first.address().c_str());
   const Status status = made->begin();
   if (status == LWMQ_OK) slot.notice = std::move(made);
   return status;

@@ -20,8 +20,8 @@ class Notice final : public service::Served {
  public:
   Notice(Channel* channel, lwmq_on_message callback, void* context) noexcept
       : channel_(channel), callback_(callback), context_(context) {}
-  Notice(Channel* channel, std::int32_t signal, std::uintptr_t value) noexcept
-      : channel_(channel), signal_(signal), context_(reinterpret_cast<void*>(value)) {}
+  Notice(Channel* channel, std::int32_t signal, void* value) noexcept
+      : channel_(channel), signal_(signal), context_(value) {}
 
   // From now on `callback` gets what a receive would answer, or `signal` says that there is something;
   // neither: no longer. Waits for a call-back that runs, but for the one that asks.

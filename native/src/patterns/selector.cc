@@ -289,7 +289,8 @@ Status Selector::receive(std::uint32_t timeout_ms, Channel** out_channel, Messag
 // One that has given a message, or where `looks_again` may soon, keeps its place in the turns; of the others
 // their descriptors say when they have something.
 Status Selector::receive_in_hand(Turn turn, Channel* channel, bool looks_again, Message** out_message) {
-  const bool looks = looks_again && channel->takes_plainly() && turn.in_vain + 1 < kLooksInVain;
+  const bool looks = looks_again && channel->takes_plainly() && channel->first().has_peer() &&
+                     turn.in_vain + 1 < kLooksInVain;
   Messages into(out_message, 1);
   const Status status = channel->take({0, looks ? WhenEmpty::kLook : WhenEmpty::kArm}, into);
   if (status == LWMQ_E_EMPTY && looks) {

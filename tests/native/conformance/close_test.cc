@@ -112,6 +112,19 @@ TEST_P(CloseOver, IsNotWhatASecondOpenOfSeveralTransportsDoes) {
   for (const End& client : clients) EXPECT_EQ(client.receive_text(), "still open");
 }
 
+// rows: S04 L47
+TEST_P(CloseOver, OfSeveralTransportsSaysWhatEachHasLost) {
+  const std::string places[2] = {fresh(), fresh()};
+  const End server = end_at_both(places, LWMQ_ROLE_SERVER, false);
+  const End clients[2] = {End(places[0], LWMQ_ROLE_CLIENT), End(places[1], LWMQ_ROLE_CLIENT)};
+  ASSERT_EQ(server.wait_connected(), LWMQ_OK) << lwmq_last_error();
+  for (const End& client : clients) ASSERT_EQ(client.wait_connected(), LWMQ_OK);
+  ASSERT_EQ(server.post("unread"), LWMQ_OK);
+  ASSERT_EQ(server.close(0), LWMQ_E_TIMED_OUT);
+  const std::string said = lwmq_last_error();
+  for (const std::string& place : places) EXPECT_NE(said.find(place), std::string::npos) << said;
+}
+
 // ---- Ended by a signal
 
 // One of the two peers has read everything, the other nothing.
