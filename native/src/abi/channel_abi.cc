@@ -57,27 +57,23 @@ lwmq_status lwmq_message_create(uint32_t frames_hint, lwmq_message** out_message
 }
 
 lwmq_status lwmq_message_append(lwmq_message* message, const void* data, uint64_t bytes) {
-  LWMQ_REQUIRE(message != nullptr && (data != nullptr || bytes == 0));
-  LWMQ_ALIVE(message);
+  LWMQ_REQUIRE_ALIVE(message, (data != nullptr || bytes == 0));
   return in(message)->append(data, bytes);
 }
 
 lwmq_status lwmq_message_append_static(lwmq_message* message, const void* data, uint64_t bytes) {
-  LWMQ_REQUIRE(message != nullptr && (data != nullptr || bytes == 0));
-  LWMQ_ALIVE(message);
+  LWMQ_REQUIRE_ALIVE(message, (data != nullptr || bytes == 0));
   return in(message)->append_static(data, bytes);
 }
 
 lwmq_status lwmq_message_append_external(lwmq_message* message, const void* data, uint64_t bytes,
                                          lwmq_frame_callback callback, void* context) {
-  LWMQ_REQUIRE(message != nullptr && (data != nullptr || bytes == 0) && callback != nullptr);
-  LWMQ_ALIVE(message);
+  LWMQ_REQUIRE_ALIVE(message, (data != nullptr || bytes == 0) && callback != nullptr);
   return in(message)->append_external(data, bytes, callback, context);
 }
 
 lwmq_status lwmq_message_reference(lwmq_message* message, lwmq_message** out_message) {
-  LWMQ_REQUIRE(message != nullptr && out_message != nullptr);
-  LWMQ_ALIVE(message);
+  LWMQ_REQUIRE_ALIVE(message, out_message != nullptr);
   Message* reference = in(message)->reference();
   if (reference == nullptr) return fail(LWMQ_E_NO_MEMORY, "no memory for a message");
   *out_message = out(reference);
@@ -92,8 +88,7 @@ uint32_t lwmq_message_frame_count(const lwmq_message* message) {
 
 lwmq_status lwmq_message_frame(const lwmq_message* message, uint32_t index, const void** out_data,
                                uint64_t* out_bytes) {
-  LWMQ_REQUIRE(message != nullptr && out_data != nullptr && out_bytes != nullptr);
-  LWMQ_ALIVE(message);
+  LWMQ_REQUIRE_ALIVE(message, out_data != nullptr && out_bytes != nullptr);
   if (index >= in(message)->frame_count()) return no_frame(message, index);
   const lwmq::Frame& frame = in(message)->frames()[index];
   *out_data = frame.data;
@@ -103,8 +98,7 @@ lwmq_status lwmq_message_frame(const lwmq_message* message, uint32_t index, cons
 
 lwmq_status lwmq_message_set_timestamp(lwmq_message* message, uint32_t index, int32_t source,
                                        uint64_t ticks) {
-  LWMQ_REQUIRE(message != nullptr);
-  LWMQ_ALIVE(message);
+  LWMQ_REQUIRE_ALIVE(message);
   if (index >= in(message)->frame_count()) return no_frame(message, index);
   switch (source) {
     case LWMQ_TIMESTAMP_NONE:
@@ -128,8 +122,7 @@ lwmq_status lwmq_message_set_timestamp(lwmq_message* message, uint32_t index, in
 }
 
 lwmq_status lwmq_message_timestamp(const lwmq_message* message, uint32_t index, uint64_t* out_ticks) {
-  LWMQ_REQUIRE(message != nullptr && out_ticks != nullptr);
-  LWMQ_ALIVE(message);
+  LWMQ_REQUIRE_ALIVE(message, out_ticks != nullptr);
   if (index >= in(message)->frame_count()) return no_frame(message, index);
   *out_ticks = in(message)->timestamp(index);
   return LWMQ_OK;
@@ -157,16 +150,14 @@ lwmq_status lwmq_channel_create(const char* address, const lwmq_channel_options*
 lwmq_status lwmq_channel_add_transport(lwmq_channel* channel, const char* address,
                                        const lwmq_transport_options* options) {
   LWMQ_SIZED(options);
-  LWMQ_REQUIRE(channel != nullptr && address != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, address != nullptr);
   return or_no_memory(__func__, [&] { return in(channel)->add_transport(address, read_options(options)); });
 }
 
 lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_queue_options* options,
                                         lwmq_send_queue** out_queue) {
   LWMQ_SIZED(options);
-  LWMQ_REQUIRE(channel != nullptr && out_queue != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, out_queue != nullptr);
   ChannelQueue* queue = nullptr;
   const lwmq_status status =
       or_no_memory(__func__, [&] { return in(channel)->add_send_queue(read_options(options), &queue); });
@@ -175,26 +166,22 @@ lwmq_status lwmq_channel_add_send_queue(lwmq_channel* channel, const lwmq_send_q
 }
 
 lwmq_status lwmq_channel_open(lwmq_channel* channel, int32_t role) {
-  LWMQ_REQUIRE(channel != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel);
   return in(channel)->open(role);
 }
 
 lwmq_status lwmq_channel_wait_connected(lwmq_channel* channel, uint32_t timeout_ms) {
-  LWMQ_REQUIRE(channel != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel);
   return answered(in(channel)->wait_connected(timeout_ms));
 }
 
 lwmq_status lwmq_channel_set_weights(lwmq_channel* channel, const uint32_t* weights, uint32_t count) {
-  LWMQ_REQUIRE(channel != nullptr && weights != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, weights != nullptr);
   return in(channel)->set_weights(weights, count);
 }
 
 lwmq_status lwmq_send_queue_set_priority(lwmq_send_queue* queue, uint32_t priority) {
-  LWMQ_REQUIRE(queue != nullptr);
-  LWMQ_ALIVE(queue);
+  LWMQ_REQUIRE_ALIVE(queue);
   return Channel::set_priority(in(queue), priority);
 }
 
@@ -208,8 +195,7 @@ lwmq_status lwmq_send_queue_post_tagged(lwmq_send_queue* queue, uint64_t tag, lw
 
 lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint32_t timeout_ms,
                                       uint32_t or_discard, lwmq_message** message) {
-  LWMQ_REQUIRE(queue != nullptr && message != nullptr && *message != nullptr);
-  LWMQ_ALIVE(queue);
+  LWMQ_REQUIRE_ALIVE(queue, message != nullptr && *message != nullptr);
   LWMQ_ALIVE(*message);
   const lwmq_status status = Channel::post_wait(in(queue), in(*message), tag, timeout_ms, or_discard != 0);
   if (status == LWMQ_OK) *message = nullptr;
@@ -217,30 +203,26 @@ lwmq_status lwmq_send_queue_post_wait(lwmq_send_queue* queue, uint64_t tag, uint
 }
 
 lwmq_status lwmq_send_queue_wait_room(lwmq_send_queue* queue, uint32_t timeout_ms) {
-  LWMQ_REQUIRE(queue != nullptr);
-  LWMQ_ALIVE(queue);
+  LWMQ_REQUIRE_ALIVE(queue);
   return answered(Channel::wait_room(in(queue), timeout_ms));
 }
 
 lwmq_status lwmq_send_queue_post_bytes(lwmq_send_queue* queue, const void* data, uint64_t bytes) {
-  LWMQ_REQUIRE(queue != nullptr && (data != nullptr || bytes == 0));
-  LWMQ_ALIVE(queue);
+  LWMQ_REQUIRE_ALIVE(queue, (data != nullptr || bytes == 0));
   return Channel::post_bytes(in(queue), data, bytes);
 }
 
 lwmq_status lwmq_send_queue_post_many(lwmq_send_queue* queue, const lwmq_bytes* frames, uint64_t count,
                                       uint64_t* out_posted) {
   if (out_posted != nullptr) *out_posted = 0;
-  LWMQ_REQUIRE(queue != nullptr && (frames != nullptr || count == 0) && out_posted != nullptr);
-  LWMQ_ALIVE(queue);
+  LWMQ_REQUIRE_ALIVE(queue, (frames != nullptr || count == 0) && out_posted != nullptr);
   return Channel::post_many(in(queue), frames, count, out_posted);
 }
 
 lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue* queue, lwmq_message** messages, uint64_t count,
                                           uint64_t* out_posted) {
   if (out_posted != nullptr) *out_posted = 0;
-  LWMQ_REQUIRE(queue != nullptr && (messages != nullptr || count == 0) && out_posted != nullptr);
-  LWMQ_ALIVE(queue);
+  LWMQ_REQUIRE_ALIVE(queue, (messages != nullptr || count == 0) && out_posted != nullptr);
   for (uint64_t i = 0; i < count; ++i) {
     if (messages[i] != nullptr) LWMQ_ALIVE(messages[i]);
   }
@@ -249,8 +231,7 @@ lwmq_status lwmq_send_queue_post_messages(lwmq_send_queue* queue, lwmq_message**
 
 lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_statistics* out_statistics) {
   LWMQ_SIZED(out_statistics);
-  LWMQ_REQUIRE(queue != nullptr && out_statistics != nullptr);
-  LWMQ_ALIVE(queue);
+  LWMQ_REQUIRE_ALIVE(queue, out_statistics != nullptr);
   lwmq_send_queue_statistics known{};
   const lwmq_status status = Channel::query_queue(in(queue), &known);
   if (status == LWMQ_OK) write_output(known, out_statistics);
@@ -268,8 +249,7 @@ lwmq_status lwmq_send_queue_query(const lwmq_send_queue* queue, lwmq_send_queue_
 }
 
 lwmq_status lwmq_channel_receive(lwmq_channel* channel, uint32_t timeout_ms, lwmq_message** out_message) {
-  LWMQ_REQUIRE(channel != nullptr && out_message != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, out_message != nullptr);
   Message* message = in(channel)->take_at_hand();
   if (message == nullptr) [[unlikely]]
     return receive_one(in(channel), timeout_ms, out_message);
@@ -279,8 +259,7 @@ lwmq_status lwmq_channel_receive(lwmq_channel* channel, uint32_t timeout_ms, lwm
 
 lwmq_status lwmq_channel_receive_many(lwmq_channel* channel, uint32_t limit, uint32_t timeout_ms,
                                       lwmq_message** out_messages, uint32_t* out_count) {
-  LWMQ_REQUIRE(channel != nullptr && out_messages != nullptr && out_count != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, out_messages != nullptr && out_count != nullptr);
   if (limit == 0) return fail(LWMQ_E_INVALID, "no message can be received with a limit of 0");
   Messages into(reinterpret_cast<Message**>(out_messages), limit);
   const lwmq_status status = in(channel)->take({timeout_ms}, into);
@@ -299,8 +278,7 @@ lwmq_status lwmq_loan_create(uint32_t limit, lwmq_loan** out_loan) {
 
 lwmq_status lwmq_channel_receive_loan(lwmq_channel* channel, uint32_t timeout_ms, lwmq_loan* loan,
                                       const lwmq_lent** out_lent, uint32_t* out_count) {
-  LWMQ_REQUIRE(channel != nullptr && loan != nullptr && out_lent != nullptr && out_count != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, loan != nullptr && out_lent != nullptr && out_count != nullptr);
   LWMQ_ALIVE(loan);
   *out_lent = nullptr;  // what was lent is no more, whatever comes
   *out_count = 0;
@@ -324,33 +302,28 @@ void lwmq_loan_destroy(lwmq_loan* loan) {
 }
 
 lwmq_status lwmq_channel_descriptor(lwmq_channel* channel, int32_t* out_descriptor) {
-  LWMQ_REQUIRE(channel != nullptr && out_descriptor != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, out_descriptor != nullptr);
   return in(channel)->descriptor(out_descriptor);
 }
 
 lwmq_status lwmq_channel_on_message(lwmq_channel* channel, lwmq_on_message callback, void* context) {
-  LWMQ_REQUIRE(channel != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel);
   return Notice::set(*in(channel), callback, 0, context);
 }
 
 lwmq_status lwmq_channel_signal_on_message(lwmq_channel* channel, int32_t signal, void* value) {
-  LWMQ_REQUIRE(channel != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel);
   return Notice::set(*in(channel), nullptr, signal, value);
 }
 
 lwmq_status lwmq_channel_flush(lwmq_channel* channel, uint32_t timeout_ms) {
-  LWMQ_REQUIRE(channel != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel);
   return answered(in(channel)->flush(timeout_ms));
 }
 
 lwmq_status lwmq_channel_query(const lwmq_channel* channel, lwmq_channel_statistics* out_statistics) {
   LWMQ_SIZED(out_statistics);
-  LWMQ_REQUIRE(channel != nullptr && out_statistics != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, out_statistics != nullptr);
   // To ask whether the peer is there takes the pump for a moment: a change that the caller cannot see.
   auto* asked = in(const_cast<lwmq_channel*>(channel));
   lwmq_channel_statistics known{};
@@ -370,8 +343,7 @@ lwmq_status lwmq_channel_peer(lwmq_channel* channel, uint32_t transport, lwmq_pe
 }
 
 lwmq_status lwmq_channel_ends(const lwmq_channel* channel, uint64_t* out_ends) {
-  LWMQ_REQUIRE(channel != nullptr && out_ends != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, out_ends != nullptr);
   *out_ends = in(channel)->ends();
   return LWMQ_OK;
 }
@@ -390,8 +362,7 @@ lwmq_status lwmq_channel_wait_peer(lwmq_channel* channel, uint32_t transport, ui
 }
 
 lwmq_status lwmq_channel_add_filter(lwmq_channel* channel, const char* filter, uint32_t place) {
-  LWMQ_REQUIRE(channel != nullptr && filter != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, filter != nullptr);
   lwmq::filters::Filters* filters = nullptr;
   lwmq_status status = in(channel)->first().filters(&filters);
   if (status == LWMQ_OK) status = filters->add(filter, place);
@@ -400,8 +371,7 @@ lwmq_status lwmq_channel_add_filter(lwmq_channel* channel, const char* filter, u
 }
 
 lwmq_status lwmq_channel_remove_filter(lwmq_channel* channel, uint32_t place) {
-  LWMQ_REQUIRE(channel != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel);
   lwmq::filters::Filters* filters = nullptr;
   lwmq_status status = in(channel)->first().filters(&filters);
   if (status == LWMQ_OK) status = filters->remove(place);
@@ -412,8 +382,7 @@ lwmq_status lwmq_channel_remove_filter(lwmq_channel* channel, uint32_t place) {
 lwmq_status lwmq_channel_query_filter(const lwmq_channel* channel, uint32_t place,
                                       lwmq_filter_view* out_view) {
   LWMQ_SIZED(out_view);
-  LWMQ_REQUIRE(channel != nullptr && out_view != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, out_view != nullptr);
   lwmq::filters::Filters* filters = nullptr;
   lwmq_status status = in(channel)->first().filters(&filters);
   lwmq_filter_view view{};
@@ -424,16 +393,14 @@ lwmq_status lwmq_channel_query_filter(const lwmq_channel* channel, uint32_t plac
 
 lwmq_status lwmq_channel_query_times(const lwmq_channel* channel, uint32_t place, double share,
                                      uint64_t* out_ns) {
-  LWMQ_REQUIRE(channel != nullptr && out_ns != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, out_ns != nullptr);
   lwmq::filters::Filters* filters = nullptr;
   const lwmq_status status = in(channel)->first().filters(&filters);
   return status != LWMQ_OK ? status : filters->query_times(place, share, out_ns);
 }
 
 lwmq_status lwmq_channel_close(lwmq_channel* channel, uint32_t linger_ms) {
-  LWMQ_REQUIRE(channel != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel);
   return in(channel)->close(linger_ms);
 }
 
@@ -452,32 +419,27 @@ void lwmq_channel_destroy(lwmq_channel* channel) {
 // ---- Direct buffers -----------------------------------------------------------------------------------
 
 lwmq_status lwmq_raw_get_buffer(lwmq_channel* channel, uint32_t timeout_ms, lwmq_buffer* out_buffer) {
-  LWMQ_REQUIRE(channel != nullptr && out_buffer != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, out_buffer != nullptr);
   return answered(in(channel)->first().raw_get(timeout_ms, out_buffer));
 }
 
 lwmq_status lwmq_raw_send_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
-  LWMQ_REQUIRE(channel != nullptr && buffer != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, buffer != nullptr);
   return in(channel)->first().raw_send(buffer);
 }
 
 lwmq_status lwmq_raw_abandon_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
-  LWMQ_REQUIRE(channel != nullptr && buffer != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, buffer != nullptr);
   return in(channel)->first().raw_abandon(buffer);
 }
 
 lwmq_status lwmq_raw_receive_buffer(lwmq_channel* channel, uint32_t timeout_ms, lwmq_buffer* out_buffer) {
-  LWMQ_REQUIRE(channel != nullptr && out_buffer != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, out_buffer != nullptr);
   return answered(in(channel)->first().raw_receive(timeout_ms, out_buffer));
 }
 
 lwmq_status lwmq_raw_dispose_buffer(lwmq_channel* channel, lwmq_buffer* buffer) {
-  LWMQ_REQUIRE(channel != nullptr && buffer != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, buffer != nullptr);
   return in(channel)->first().raw_dispose(buffer);
 }
 

@@ -83,3 +83,8 @@ inline void check_alive(lwmq_requests* handle, const char* function) noexcept {
 
 // Ends the program where the handle is no such thing. Not for NULL, which is refused with a status.
 #define LWMQ_ALIVE(handle) lwmq::abi::check_alive(handle, __func__)
+
+// Both: NULL is refused, as is what of the other arguments does not hold; then the handle is looked at.
+#define LWMQ_REQUIRE_ALIVE(handle, ...)                          \
+  LWMQ_REQUIRE((handle) != nullptr __VA_OPT__(&&(__VA_ARGS__))); \
+  LWMQ_ALIVE(handle)

@@ -21,8 +21,7 @@ lwmq_status lwmq_listener_open(const char* address, const lwmq_channel_options* 
 }
 
 lwmq_status lwmq_listener_accept(lwmq_listener* listener, uint32_t timeout_ms, lwmq_channel** out_channel) {
-  LWMQ_REQUIRE(listener != nullptr && out_channel != nullptr);
-  LWMQ_ALIVE(listener);
+  LWMQ_REQUIRE_ALIVE(listener, out_channel != nullptr);
   LWMQ_NOT_FORKED();
   Channel* channel = nullptr;
   const lwmq_status status = in(listener)->accept(timeout_ms, &channel);
@@ -31,16 +30,14 @@ lwmq_status lwmq_listener_accept(lwmq_listener* listener, uint32_t timeout_ms, l
 }
 
 lwmq_status lwmq_listener_descriptor(const lwmq_listener* listener, int32_t* out_descriptor) {
-  LWMQ_REQUIRE(listener != nullptr && out_descriptor != nullptr);
-  LWMQ_ALIVE(listener);
+  LWMQ_REQUIRE_ALIVE(listener, out_descriptor != nullptr);
   LWMQ_NOT_FORKED();
   *out_descriptor = in(listener)->descriptor();
   return LWMQ_OK;
 }
 
 lwmq_status lwmq_listener_address(const lwmq_listener* listener, const char** out_address) {
-  LWMQ_REQUIRE(listener != nullptr && out_address != nullptr);
-  LWMQ_ALIVE(listener);
+  LWMQ_REQUIRE_ALIVE(listener, out_address != nullptr);
   *out_address = in(listener)->address().c_str();
   return LWMQ_OK;
 }
@@ -57,8 +54,7 @@ lwmq_status lwmq_listener_query(lwmq_listener* listener, lwmq_listener_statistic
 }
 
 lwmq_status lwmq_listener_close(lwmq_listener* listener) {
-  LWMQ_REQUIRE(listener != nullptr);
-  LWMQ_ALIVE(listener);
+  LWMQ_REQUIRE_ALIVE(listener);
   LWMQ_NOT_FORKED();
   return in(listener)->close();
 }

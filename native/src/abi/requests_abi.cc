@@ -17,8 +17,7 @@ extern "C" {
 
 lwmq_status lwmq_requests_create(lwmq_channel* channel, const lwmq_requests_options* given,
                                  lwmq_requests** out_requests) {
-  LWMQ_REQUIRE(channel != nullptr && out_requests != nullptr);
-  LWMQ_ALIVE(channel);
+  LWMQ_REQUIRE_ALIVE(channel, out_requests != nullptr);
   LWMQ_NOT_FORKED();
   LWMQ_SIZED(given);
   lwmq_requests_options options = read_options(given);
@@ -31,16 +30,14 @@ lwmq_status lwmq_requests_create(lwmq_channel* channel, const lwmq_requests_opti
 }
 
 lwmq_status lwmq_requests_make(lwmq_requests* requests, lwmq_message** out_request) {
-  LWMQ_REQUIRE(requests != nullptr && out_request != nullptr);
-  LWMQ_ALIVE(requests);
+  LWMQ_REQUIRE_ALIVE(requests, out_request != nullptr);
   LWMQ_NOT_FORKED();
   return in(requests)->make(reinterpret_cast<Message**>(out_request));
 }
 
 lwmq_status lwmq_requests_submit(lwmq_requests* requests, lwmq_message** request, uint32_t timeout_ms,
                                  uint64_t* out_number) {
-  LWMQ_REQUIRE(requests != nullptr && request != nullptr && *request != nullptr && out_number != nullptr);
-  LWMQ_ALIVE(requests);
+  LWMQ_REQUIRE_ALIVE(requests, request != nullptr && *request != nullptr && out_number != nullptr);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(*request);
   const lwmq_status status = in(requests)->submit(in(*request), timeout_ms, out_number);
@@ -50,8 +47,7 @@ lwmq_status lwmq_requests_submit(lwmq_requests* requests, lwmq_message** request
 
 lwmq_status lwmq_requests_next(lwmq_requests* requests, uint32_t timeout_ms, uint64_t* out_number,
                                lwmq_message** out_reply) {
-  LWMQ_REQUIRE(requests != nullptr && out_number != nullptr && out_reply != nullptr);
-  LWMQ_ALIVE(requests);
+  LWMQ_REQUIRE_ALIVE(requests, out_number != nullptr && out_reply != nullptr);
   LWMQ_NOT_FORKED();
   const lwmq_status status =
       in(requests)->next(timeout_ms, out_number, reinterpret_cast<Message**>(out_reply));
@@ -60,8 +56,7 @@ lwmq_status lwmq_requests_next(lwmq_requests* requests, uint32_t timeout_ms, uin
 
 lwmq_status lwmq_requests_request(lwmq_requests* requests, lwmq_message** request, uint32_t timeout_ms,
                                   lwmq_message** out_reply) {
-  LWMQ_REQUIRE(requests != nullptr && request != nullptr && *request != nullptr && out_reply != nullptr);
-  LWMQ_ALIVE(requests);
+  LWMQ_REQUIRE_ALIVE(requests, request != nullptr && *request != nullptr && out_reply != nullptr);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(*request);
   bool taken = false;
@@ -72,15 +67,13 @@ lwmq_status lwmq_requests_request(lwmq_requests* requests, lwmq_message** reques
 }
 
 lwmq_status lwmq_requests_cancel(lwmq_requests* requests, uint64_t number) {
-  LWMQ_REQUIRE(requests != nullptr);
-  LWMQ_ALIVE(requests);
+  LWMQ_REQUIRE_ALIVE(requests);
   LWMQ_NOT_FORKED();
   return answered(in(requests)->cancel(number));
 }
 
 lwmq_status lwmq_requests_file(lwmq_requests* requests, lwmq_message** message) {
-  LWMQ_REQUIRE(requests != nullptr && message != nullptr && *message != nullptr);
-  LWMQ_ALIVE(requests);
+  LWMQ_REQUIRE_ALIVE(requests, message != nullptr && *message != nullptr);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(*message);
   in(requests)->file(in(*message));
@@ -89,8 +82,7 @@ lwmq_status lwmq_requests_file(lwmq_requests* requests, lwmq_message** message) 
 }
 
 lwmq_status lwmq_requests_lose(lwmq_requests* requests, lwmq_status failure) {
-  LWMQ_REQUIRE(requests != nullptr);
-  LWMQ_ALIVE(requests);
+  LWMQ_REQUIRE_ALIVE(requests);
   LWMQ_NOT_FORKED();
   if (!lwmq::is_failure(failure)) {
     return lwmq::fail(LWMQ_E_INVALID, "%s is no failure, with which requests could fail",
@@ -101,8 +93,7 @@ lwmq_status lwmq_requests_lose(lwmq_requests* requests, lwmq_status failure) {
 }
 
 lwmq_status lwmq_requests_query(lwmq_requests* requests, lwmq_requests_statistics* out_statistics) {
-  LWMQ_REQUIRE(requests != nullptr && out_statistics != nullptr);
-  LWMQ_ALIVE(requests);
+  LWMQ_REQUIRE_ALIVE(requests, out_statistics != nullptr);
   LWMQ_NOT_FORKED();
   LWMQ_SIZED(out_statistics);
   lwmq_requests_statistics statistics{};
@@ -118,15 +109,13 @@ void lwmq_requests_destroy(lwmq_requests* requests) {
 }
 
 lwmq_status lwmq_reply_make(const lwmq_message* request, lwmq_message** out_reply) {
-  LWMQ_REQUIRE(request != nullptr && out_reply != nullptr);
-  LWMQ_ALIVE(request);
+  LWMQ_REQUIRE_ALIVE(request, out_reply != nullptr);
   return Requests::begin_answer(*in(request), RequestKind::kReply, reinterpret_cast<Message**>(out_reply));
 }
 
 lwmq_status lwmq_reply_make_failure(const lwmq_message* request, const char* kind, const char* text,
                                     lwmq_message** out_reply) {
-  LWMQ_REQUIRE(request != nullptr && kind != nullptr && text != nullptr && out_reply != nullptr);
-  LWMQ_ALIVE(request);
+  LWMQ_REQUIRE_ALIVE(request, kind != nullptr && text != nullptr && out_reply != nullptr);
   return Requests::make_failure(*in(request), kind, text, reinterpret_cast<Message**>(out_reply));
 }
 

@@ -20,8 +20,7 @@ lwmq_status lwmq_router_create(lwmq_router** out_router) {
 
 lwmq_status lwmq_router_add(lwmq_router* router, uint32_t frame, const char* pattern, const char* group,
                             lwmq_send_queue* queue) {
-  LWMQ_REQUIRE(router != nullptr && pattern != nullptr && queue != nullptr);
-  LWMQ_ALIVE(router);
+  LWMQ_REQUIRE_ALIVE(router, pattern != nullptr && queue != nullptr);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(queue);
   return or_no_memory(__func__, [&] { return in(router)->add(frame, pattern, group, in(queue)); });
@@ -29,16 +28,14 @@ lwmq_status lwmq_router_add(lwmq_router* router, uint32_t frame, const char* pat
 
 lwmq_status lwmq_router_remove(lwmq_router* router, uint32_t frame, const char* pattern, const char* group,
                                lwmq_send_queue* queue) {
-  LWMQ_REQUIRE(router != nullptr && pattern != nullptr && queue != nullptr);
-  LWMQ_ALIVE(router);
+  LWMQ_REQUIRE_ALIVE(router, pattern != nullptr && queue != nullptr);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(queue);
   return or_no_memory(__func__, [&] { return in(router)->remove(frame, pattern, group, in(queue)); });
 }
 
 lwmq_status lwmq_router_forget(lwmq_router* router, const lwmq_send_queue* queue) {
-  LWMQ_REQUIRE(router != nullptr && queue != nullptr);
-  LWMQ_ALIVE(router);
+  LWMQ_REQUIRE_ALIVE(router, queue != nullptr);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(queue);
   in(router)->forget(in(queue));
@@ -47,8 +44,7 @@ lwmq_status lwmq_router_forget(lwmq_router* router, const lwmq_send_queue* queue
 
 lwmq_status lwmq_router_post(lwmq_router* router, lwmq_message** message, uint32_t* out_queues) {
   if (out_queues != nullptr) *out_queues = 0;
-  LWMQ_REQUIRE(router != nullptr && message != nullptr && *message != nullptr && out_queues != nullptr);
-  LWMQ_ALIVE(router);
+  LWMQ_REQUIRE_ALIVE(router, message != nullptr && *message != nullptr && out_queues != nullptr);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(*message);
   const lwmq_status status =

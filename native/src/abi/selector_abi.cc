@@ -16,40 +16,35 @@ lwmq_status lwmq_selector_create(lwmq_selector** out_selector) {
 }
 
 lwmq_status lwmq_selector_add(lwmq_selector* selector, lwmq_channel* channel) {
-  LWMQ_REQUIRE(selector != nullptr && channel != nullptr);
-  LWMQ_ALIVE(selector);
+  LWMQ_REQUIRE_ALIVE(selector, channel != nullptr);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(channel);
   return or_no_memory(__func__, [&] { return in(selector)->add(in(channel)); });
 }
 
 lwmq_status lwmq_selector_remove(lwmq_selector* selector, lwmq_channel* channel) {
-  LWMQ_REQUIRE(selector != nullptr && channel != nullptr);
-  LWMQ_ALIVE(selector);
+  LWMQ_REQUIRE_ALIVE(selector, channel != nullptr);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(channel);
   return in(selector)->remove(in(channel));
 }
 
 lwmq_status lwmq_selector_add_listener(lwmq_selector* selector, lwmq_listener* listener) {
-  LWMQ_REQUIRE(selector != nullptr && listener != nullptr);
-  LWMQ_ALIVE(selector);
+  LWMQ_REQUIRE_ALIVE(selector, listener != nullptr);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(listener);
   return or_no_memory(__func__, [&] { return in(selector)->add(in(listener)); });
 }
 
 lwmq_status lwmq_selector_remove_listener(lwmq_selector* selector, lwmq_listener* listener) {
-  LWMQ_REQUIRE(selector != nullptr && listener != nullptr);
-  LWMQ_ALIVE(selector);
+  LWMQ_REQUIRE_ALIVE(selector, listener != nullptr);
   LWMQ_NOT_FORKED();
   LWMQ_ALIVE(listener);
   return in(selector)->remove(in(listener));
 }
 
 lwmq_status lwmq_selector_wait(lwmq_selector* selector, uint32_t timeout_ms, lwmq_channel** out_channel) {
-  LWMQ_REQUIRE(selector != nullptr && out_channel != nullptr);
-  LWMQ_ALIVE(selector);
+  LWMQ_REQUIRE_ALIVE(selector, out_channel != nullptr);
   LWMQ_NOT_FORKED();
   Channel* channel = nullptr;
   const lwmq_status status = in(selector)->wait(timeout_ms, &channel);
@@ -58,8 +53,7 @@ lwmq_status lwmq_selector_wait(lwmq_selector* selector, uint32_t timeout_ms, lwm
 }
 
 lwmq_status lwmq_selector_take(lwmq_selector* selector, lwmq_message** out_message) {
-  LWMQ_REQUIRE(selector != nullptr && out_message != nullptr);
-  LWMQ_ALIVE(selector);
+  LWMQ_REQUIRE_ALIVE(selector, out_message != nullptr);
   LWMQ_NOT_FORKED();
   Message* message = nullptr;
   const lwmq_status status = in(selector)->take(&message);
@@ -69,8 +63,7 @@ lwmq_status lwmq_selector_take(lwmq_selector* selector, lwmq_message** out_messa
 
 lwmq_status lwmq_selector_receive(lwmq_selector* selector, uint32_t timeout_ms, lwmq_channel** out_channel,
                                   lwmq_message** out_message) {
-  LWMQ_REQUIRE(selector != nullptr && out_channel != nullptr && out_message != nullptr);
-  LWMQ_ALIVE(selector);
+  LWMQ_REQUIRE_ALIVE(selector, out_channel != nullptr && out_message != nullptr);
   LWMQ_NOT_FORKED();
   Channel* channel = nullptr;
   Message* message = nullptr;
@@ -81,8 +74,7 @@ lwmq_status lwmq_selector_receive(lwmq_selector* selector, uint32_t timeout_ms, 
 }
 
 lwmq_status lwmq_selector_descriptor(lwmq_selector* selector, int32_t* out_fd) {
-  LWMQ_REQUIRE(selector != nullptr && out_fd != nullptr);
-  LWMQ_ALIVE(selector);
+  LWMQ_REQUIRE_ALIVE(selector, out_fd != nullptr);
   LWMQ_NOT_FORKED();
   *out_fd = in(selector)->descriptor();
   return LWMQ_OK;
