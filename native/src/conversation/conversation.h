@@ -424,8 +424,8 @@ class Conversation {
   std::atomic<bool> armed_{false};  // nothing was taken since the transport was armed
   int polled_fd_ = -1;              // of the transport that is attached, behind the descriptor
 
-  alignas(kCacheLine) std::atomic<lwmq_tli_transport*> attached_{
-      nullptr};                         // written with both halves in hand
+  // Written with both halves in hand.
+  alignas(kCacheLine) std::atomic<lwmq_tli_transport*> attached_{nullptr};
   std::atomic<bool> active_{false};     // the service thread ticks for us; see `activity`
   std::atomic<bool> peer_gone_{false};  // the service thread shall retire the transport
   std::atomic<std::uint64_t> messages_lost_{0};
