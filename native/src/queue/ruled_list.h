@@ -197,6 +197,7 @@ class RuledList {
 
   // Moves the items into a ring of `entries`, without holes. False when memory is short: all as it was.
   bool lay_out(std::uint64_t entries) noexcept {
+    if (entries > PTRDIFF_MAX / sizeof(Entry)) return false;
     std::unique_ptr<Entry[]> ring(new (std::nothrow) Entry[entries]);
     std::unique_ptr<std::uint64_t[]> table(tagged_ ? new (std::nothrow) std::uint64_t[2 * entries] : nullptr);
     if (ring == nullptr || (tagged_ && table == nullptr)) return false;

@@ -204,7 +204,7 @@ def test_a_reader_that_has_read_all_leaves_the_rest_to_the_next(ipc: str, verb: 
     assert finish(reader) == b"three\n"
 
 
-def test_a_peer_that_answers_each_message_is_heard_to_the_end(ipc: str, verb: Verb, spawn: Any) -> None:
+def test_a_peer_that_answers_each_message_is_heard_meanwhile(ipc: str, verb: Verb, spawn: Any) -> None:
     spawn(
         """
         with lwmq.Channel(sys.argv[1], "server") as channel:
@@ -216,8 +216,9 @@ def test_a_peer_that_answers_each_message_is_heard_to_the_end(ipc: str, verb: Ve
         ipc,
     )
     lines = [b"%d\n" % number for number in range(2000)]
+    # It ends when all was read. What was read last may not be answered by then.
     answers = finish(verb("post", ipc), content=b"".join(lines))
-    assert answers == b"".join(b"ok " + line for line in lines)
+    assert answers and b"".join(b"ok " + line for line in lines).startswith(answers)
 
 
 def test_a_message_that_is_too_large_is_named(ipc: str, verb: Verb) -> None:
