@@ -62,7 +62,7 @@ Status Conversation::check_adding(const lwmq_send_queue_options& options) const 
   if (settings_.raw)
     return fail(LWMQ_E_INVALID, "a raw channel has no queues: get and send buffers (%s)",
                 settings_.address.c_str());
-  if (phase_.load() >= Phase::kClosing || os::forked()) return refuse_phase();
+  if (!is_usable()) return refuse_phase();
   if (options.kind >= SendQueue::kKinds) {
     return fail(LWMQ_E_INVALID, "there is no kind %u of send queue; there are 0 to %u (%s)", options.kind,
                 SendQueue::kKinds - 1, settings_.address.c_str());
@@ -96,7 +96,7 @@ void Conversation::add(CountedQueue& queue) noexcept {
 }
 
 Status Conversation::set_priority(CountedQueue* queue, std::uint32_t priority) noexcept {
-  if (phase_.load() >= Phase::kClosing || os::forked()) return refuse_phase();
+  if (!is_usable()) return refuse_phase();
   const Status status = check_priority(priority);
   if (status != LWMQ_OK) return status;
   take_pump();
@@ -107,7 +107,7 @@ Status Conversation::set_priority(CountedQueue* queue, std::uint32_t priority) n
 }
 
 Status Conversation::set_weights(const std::uint32_t* weights, std::uint32_t count) noexcept {
-  if (phase_.load() >= Phase::kClosing || os::forked()) return refuse_phase();
+  if (!is_usable()) return refuse_phase();
   std::array<std::uint32_t, scheduler::kWeightedGroups> known{};
   if (count != known.size()) {
     return fail(LWMQ_E_INVALID, "%u weights; there are %zu, for the priorities highest to lowest (%s)", count,
@@ -163,7 +163,7 @@ Status Conversation::open(std::int32_t role) {
   }
   phase_.store(Phase::kOpen);
   if (role == LWMQ_ROLE_AUTO) connect(os::now_ns());
-  service::ServiceThread::attending().request(&attend_);  // which has an attempt gone on with
+  ask_service();  // which has an attempt gone on with
   if (role == LWMQ_ROLE_AUTO) settle_role();
   return LWMQ_OK;
 }
@@ -185,7 +185,7 @@ Status Conversation::refuse_to_receive() const noexcept {
 }
 
 Status Conversation::filters(filters::Filters** out_filters) const {
-  if (phase_.load() == Phase::kClosed || os::forked()) return refuse_phase();
+  if (is_closed() || os::forked()) return refuse_phase();
   if (settings_.filters == nullptr)
     return fail(LWMQ_E_UNSUPPORTED,
                 "this channel was made without filters: its address may begin with filters+ (%s)",

@@ -367,7 +367,7 @@ class Conversation {
   bool retire() noexcept;
   void note_figures() noexcept;
   void set_connect_failure(Status status) noexcept;
-  void set_broken(Status status) noexcept;
+  void set_broken() noexcept;
   bool note_corrupt(const Landed& landed) noexcept;
   Status said_broken() noexcept;
   [[nodiscard]] std::uint64_t count_unread(std::uint64_t unread_extents) const noexcept;

@@ -32,7 +32,7 @@ Status Conversation::refuse_phase() const noexcept {
   if (os::forked())
     return fail(LWMQ_E_CLOSED, "forked: this channel belongs to the parent process (%s)",
                 settings_.address.c_str());
-  if (phase_.load() == Phase::kCreated)
+  if (is_created())
     return fail(LWMQ_E_INVALID, "the channel is not open yet (%s)", settings_.address.c_str());
   if (phase_.load() != Phase::kClosed && for_one_peer_ && attached_.load() == nullptr) {
     return fail(LWMQ_E_CLOSED,
@@ -74,7 +74,7 @@ Status Conversation::refuse_push(Pushed why) const noexcept {
 }
 
 Status Conversation::refuse_posting() const noexcept {
-  return phase_.load() == Phase::kCreated && !os::forked() ? LWMQ_OK : refuse_phase();
+  return is_created() && !os::forked() ? LWMQ_OK : refuse_phase();
 }
 
 Status Conversation::admit(const CountedQueue* queue, Message& message, std::uint64_t tag) const noexcept {

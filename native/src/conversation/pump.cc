@@ -67,7 +67,7 @@ void Conversation::pump_and_release() noexcept {
 
 void Conversation::hand_pump_over() noexcept {
   pump_.hand_over();
-  service::ServiceThread::attending().request(&attend_);
+  ask_service();
 }
 
 // Gives the pump away, with the barrier that must follow. True: it had been served, and somebody has to
@@ -140,12 +140,12 @@ void Conversation::take_pump() noexcept { pump_.take_before_others(); }
 
 void Conversation::begin_activity() noexcept {
   active_.store(true, std::memory_order_relaxed);
-  service::ServiceThread::attending().request(&attend_);
+  ask_service();
 }
 
 void Conversation::note_peer_gone() noexcept {
   if (peer_gone_.exchange(true, std::memory_order_acq_rel)) return;
-  service::ServiceThread::attending().request(&attend_);
+  ask_service();
 }
 
 }  // namespace lwmq::conversation

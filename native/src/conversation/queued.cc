@@ -61,7 +61,7 @@ Conversation::Left Conversation::land_into_queue(std::uint64_t limit, bool stays
     if (status != LWMQ_OK) break;
     queue_->deliver(message, place_, completions);
   }
-  if (status == LWMQ_E_CORRUPT) set_broken(status);
+  if (status == LWMQ_E_CORRUPT) set_broken();
   if (limit > 0 && status != LWMQ_E_EMPTY && connected) note_peer_gone();
   return limit > 0 ? Left::kNothing : Left::kMore;
 }

@@ -175,7 +175,7 @@ Status Conversation::raw_send(lwmq_buffer* buffer) {
 
 // Also after the channel was closed, as what was received.
 Status Conversation::raw_abandon(lwmq_buffer* buffer) {
-  if (os::forked() || phase_.load() == Phase::kCreated || !settings_.raw) return check_open(true);
+  if (os::forked() || is_created() || !settings_.raw) return check_open(true);
   const Status status = check_token(buffer, kSendBuffer);
   if (status != LWMQ_OK) return status;
   lwmq_tli_buffer tli_buffer{};
@@ -199,7 +199,7 @@ Status Conversation::raw_receive(std::uint32_t timeout_ms, lwmq_buffer* out_buff
 
 // Also after the channel was closed: what was received lives on.
 Status Conversation::raw_dispose(lwmq_buffer* buffer) {
-  if (os::forked() || phase_.load() == Phase::kCreated || !settings_.raw) return check_open(true);
+  if (os::forked() || is_created() || !settings_.raw) return check_open(true);
   const Status status = check_token(buffer, kReceivedBuffer);
   if (status != LWMQ_OK) return status;
   Landed landed;

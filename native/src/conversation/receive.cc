@@ -191,7 +191,7 @@ bool Conversation::arm_transport() noexcept {
     return armed;
   }
   if (queue_ != nullptr) {  // the service thread looks now and then
-    service::ServiceThread::attending().request(&attend_);
+    ask_service();
     return true;
   }
   shared_.ring();  // a transport that nobody can poll: whoever polls asks again and again
@@ -230,7 +230,7 @@ void Conversation::poll_transport_no_more() noexcept {
 }
 
 Status Conversation::descriptor(std::int32_t* out_fd) {
-  if (os::forked() || phase_.load() >= Phase::kClosing) return refuse_phase();
+  if (!is_usable()) return refuse_phase();
   if (const Status status = check_receives(); status != LWMQ_OK) return status;
   if (shared_.descriptor.load(std::memory_order_acquire) == nullptr) {
     landing_.take_before_others();  // a receiver that waits takes it again and again
@@ -292,7 +292,7 @@ Status Conversation::add_figures(lwmq_channel_statistics* sums, bool* out_connec
   lwmq_tli_transport* transport = nullptr;
   bool connected = false;
   std::uint64_t unread_at_least = 0;
-  if (phase_.load() == Phase::kClosed) {
+  if (is_closed()) {
     // Nobody is there, and nothing is to be shipped: the counters stay as they are.
   } else if (os::spin_until([this] { return pump_.try_take(); })) {
     transport = sender_.transport();

@@ -114,17 +114,17 @@ void Conversation::report_connect_failure() {
 }
 
 // With the landing side in hand.
-void Conversation::set_broken(Status status) noexcept {
+void Conversation::set_broken() noexcept {
   receiver_.break_off();
   const std::lock_guard lock(failure_mutex_);
-  if (broken_.status() == LWMQ_OK) broken_.keep(status);  // the first one counts
+  if (broken_.status() == LWMQ_OK) broken_.keep(LWMQ_E_CORRUPT);  // the first one counts
 }
 
 // With the landing side in hand: nothing that the sender of `landed`, which was no message, says can be
 // believed any more. Its conversation ends; the report comes in order. False: it has ended already.
 bool Conversation::note_corrupt(const Landed& landed) noexcept {
   if (landed.transport != nullptr && landed.transport != receiver_.transport()) return false;
-  set_broken(LWMQ_E_CORRUPT);
+  set_broken();
   return true;
 }
 
@@ -133,9 +133,7 @@ bool Conversation::note_corrupt(const Landed& landed) noexcept {
 Status Conversation::listen() noexcept {
   lwmq_tli_listener* listener = nullptr;
   lwmq_tli_options options = settings_.transport;
-  options.ring = [](void* self) {
-    service::ServiceThread::attending().request(&static_cast<Conversation*>(self)->attend_);
-  };
+  options.ring = [](void* self) { static_cast<Conversation*>(self)->ask_service(); };
   options.ring_context = this;
   Status status =
       filters::listen(*provider_, settings_.address.c_str(), options, settings_.filters, &listener);
@@ -178,7 +176,7 @@ std::int64_t Conversation::connect(std::int64_t now_ns) noexcept {
   if (status == LWMQ_OK) {
     if (!attach(transport)) return again;
     // Who was active when the last peer went is not rung again.
-    service::ServiceThread::attending().request(&attend_);
+    ask_service();
     return service::kNever;
   }
   if (status == LWMQ_E_EMPTY && role_ == LWMQ_ROLE_AUTO) {
@@ -186,7 +184,7 @@ std::int64_t Conversation::connect(std::int64_t now_ns) noexcept {
     if (status == LWMQ_OK) {
       set_connect_failure(LWMQ_OK);
       shared_.changed();  // for settle_role
-      service::ServiceThread::attending().request(&attend_);
+      ask_service();
       return service::kNever;
     }
     if (status == LWMQ_E_ADDRESS) return now_ns + os::kMillisecond;  // somebody was quicker: connect to him
@@ -250,7 +248,7 @@ std::int64_t Conversation::accept_next(std::int64_t now_ns) noexcept {
 }
 
 Status Conversation::peer(lwmq_peer* out_peer) {
-  if (phase_.load() == Phase::kClosed || os::forked()) return refuse_phase();
+  if (is_closed() || os::forked()) return refuse_phase();
   return shared_.peers.tell(place_, out_peer);
 }
 
@@ -364,7 +362,7 @@ std::int64_t Conversation::tidy(std::int64_t now_ns) noexcept {
   }
   if (received == received_seen_ && queue_ == nullptr && landing_.try_take()) {
     const Status status = receiver_.look();
-    if (status == LWMQ_E_CORRUPT) set_broken(status);
+    if (status == LWMQ_E_CORRUPT) set_broken();
     landing_.release();
     if (is_peer_over(status)) note_peer_gone();
   }

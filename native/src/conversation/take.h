@@ -51,7 +51,6 @@ class Messages final : public Into {
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
   [[nodiscard]] std::uint32_t left() const noexcept { return limit_ - count_; }
   [[nodiscard]] Message** next() noexcept { return out_ + count_; }
-  void note(std::uint32_t count) noexcept { count_ += count; }
   void add(Message* message) noexcept { out_[count_++] = message; }
 
   bool take_run(Receiver& receiver) noexcept {
