@@ -204,10 +204,11 @@ def test_a_reader_that_has_read_all_leaves_the_rest_to_the_next(ipc: str, verb: 
     assert finish(reader) == b"three\n"
 
 
-def test_a_peer_that_answers_each_message_is_heard_meanwhile(ipc: str, verb: Verb, spawn: Any) -> None:
-    spawn(
+def test_a_peer_that_answers_each_message_is_heard_to_the_end(ipc: str, verb: Verb, spawn: Any) -> None:
+    child = spawn(
         """
         with lwmq.Channel(sys.argv[1], "server") as channel:
+            print("there")
             answers = channel.send_queue()
             for message in channel:
                 answers.post(b"ok " + bytes(message))
@@ -215,10 +216,16 @@ def test_a_peer_that_answers_each_message_is_heard_meanwhile(ipc: str, verb: Ver
         """,
         ipc,
     )
+    assert child.line() == "there"  # else the other may serve the address
     lines = [b"%d\n" % number for number in range(2000)]
-    # It ends when all was read. What was read last may not be answered by then.
-    answers = finish(verb("post", ipc), content=b"".join(lines))
-    assert answers and b"".join(b"ok " + line for line in lines).startswith(answers)
+    posting = verb("post", ipc)
+    assert posting.stdin is not None and posting.stdout is not None
+    posting.stdin.write(b"".join(lines))
+    posting.stdin.flush()
+    # It ends when all was read, which may be before the last answers: so its stdin ends behind them.
+    answers = b"".join(posting.stdout.readline() for _ in lines)
+    answers += finish(posting)
+    assert answers == b"".join(b"ok " + line for line in lines)
 
 
 def test_a_message_that_is_too_large_is_named(ipc: str, verb: Verb) -> None:
